@@ -14,6 +14,7 @@
 #include "backends/jit/compiler/compiler.h"
 #include "backends/jit/compiler/image_cache.h"
 #include "backends/torch_cuda/torch_cuda.h"
+#include "backends/vendor/table.h"
 #include "custom/custom.h"
 #include "dispatch/fallback_stats.h"
 #include "dispatch/forced_fallback.h"
@@ -127,6 +128,23 @@ void bind_backends(nb::module_ &m) {
       nb::sig("def backends() -> list[tuple[str, bool, str, str]]"),
       "(name, whether it serves the open driver, what its operators are, which drivers it serves) of every set of "
       "operators, in the order in which they register. Empty before initialize().");
+  m.def("add_kernel_library", &ops::vendor::add_library, "path"_a,
+        "Names a library of a vendor's kernels (tb/kernels.h), which initialize() opens.");
+  m.def(
+      "vendor_kernels",
+      [] {
+        nb::list out;
+        for (const auto &entry : ops::vendor::entries()) {
+          nb::dict left;
+          for (const auto &[reason, calls] : entry->reasons()) left[reason.c_str()] = calls;
+          out.append(nb::make_tuple(entry->kernel.name, entry->kernel.operation, entry->source, entry->calls.load(), left,
+                                    entry->problem));
+        }
+        return out;
+      },
+      nb::sig("def vendor_kernels() -> list[tuple[str, str, str, int, dict[str, int], str]]"),
+      "(name, operation, where it is from, calls that it ran, calls that it left to others by reason, why it serves "
+      "nothing or \"\") of each entry of the vendor's tables.");
   m.def("set_kernel_folder", &ops::jit::set_header_folder, "folder"_a,
         "Where the sources of device kernels are installed; before the first of them runs.");
   m.def(

@@ -12,6 +12,7 @@
 #include "backends/jit/jit.h"
 #include "backends/sync_batch_norm.h"
 #include "backends/torch_cuda/torch_cuda.h"
+#include "backends/vendor/vendor.h"
 #include "dispatch/fallback.h"
 #include "dispatch/routes.h"
 #include "dispatch/tensor_kinds.h"
@@ -37,6 +38,9 @@ constexpr OperatorBackend all_backends[] = {
      "the groups ASYNC and NATIVE, devices named Ascend, and the vendor's library", &aclnn::serves, &aclnn::install},
     {"host_copy", "random numbers and dropout made on the host; all else by the counted fallback",
      "every driver that host does not serve", &host_copy::serves, &host_copy::install},
+    {"vendor", "a vendor's own kernels (tb/kernels.h), in front of the kernels of the others",
+     "every driver with the extension tb.kernels, or for which an entry point tb.kernels has a library", &vendor::serves,
+     &vendor::install},
 };
 
 std::vector<BackendState> states;

@@ -1,8 +1,9 @@
 // Which operators serve which driver: one ordered list of backends.
 //
 // Several backends may serve one driver. They register in the order of the list: host, torch_cuda, jit, aclnn,
-// host_copy. A later one takes only what is still free. Operators that no backend takes run by the default kernel
-// (dispatch/fallback.h). A new backend is a new row in backends.cpp.
+// host_copy, vendor. A later one takes only what is still free, but vendor puts its kernels in front of the others'.
+// Operators that no backend takes run by the default kernel (dispatch/fallback.h). A new backend is a new row in
+// backends.cpp.
 //
 // Nothing is registered in static initialisers: the driver is known only when it is open, and importing the package
 // must not change PyTorch.

@@ -28,6 +28,7 @@ from .fallback_stats import (
     set_fallback_mode,
 )
 from .headers import get_include
+from .vendor_kernels import VendorKernel, add_libraries, vendor_kernels
 
 _core._connect()
 _core.set_kernel_folder(str(pathlib.Path(__file__).parent / "device_kernels"))
@@ -54,6 +55,9 @@ def initialize() -> None:
         raise RuntimeError(f"TB_FALLBACK={mode!r} is not one of allow, warn, error: unset it or choose one")
     if mode is not None and not _state.initialized:
         _core.set_fallback_mode(mode)
+    if not _state.libraries_added:
+        add_libraries()
+        _state.libraries_added = True
     _core.initialize()
     if not _state.initialized:
         try:
@@ -73,6 +77,7 @@ def prepare_by(function: Callable[[], object]) -> None:
 
 class _State:
     initialized = False
+    libraries_added = False
     prepare: Callable[[], object] | None = None
 
 
@@ -164,6 +169,7 @@ __all__ = [
     "Fallback",
     "KernelImages",
     "OperatorBackend",
+    "VendorKernel",
     "aclnn_executors",
     "aclnn_library",
     "backends",
@@ -181,4 +187,5 @@ __all__ = [
     "set_fallback_mode",
     "set_sync_debug_mode",
     "sync_debug_mode",
+    "vendor_kernels",
 ]

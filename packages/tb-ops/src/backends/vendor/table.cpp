@@ -1,0 +1,90 @@
+// Reads tables, and counts.
+#include "backends/vendor/table.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/runtime.h"
+
+namespace tb::ops::vendor {
+namespace {
+
+std::vector<std::string> libraries;
+std::vector<std::unique_ptr<Entry>> all;
+
+void set_error(tb_status status, int64_t native_code, const char *text) {
+  runtime.device.set_error(status, native_code, -1, "tb.kernels", text);
+}
+
+// A later version of the header may have more fields in an entry, an earlier one fewer.
+void add(const tb_kernels &table, const std::string &source) {
+  for (uint32_t i = 0; i < table.kernel_count; i++) {
+    const auto *bytes = reinterpret_cast<const std::byte *>(table.kernels) + size_t{i} * table.kernel_size;
+    tb_kernel kernel{};
+    std::memcpy(&kernel, bytes, std::min<size_t>(table.kernel_size, sizeof kernel));
+    TORCH_CHECK(kernel.name && kernel.operation && kernel.run, "The kernel table of ", source, " is wrong: entry ", i,
+                kernel.name ? std::string(" (") + kernel.name + ")" : "", " has no ",
+                !kernel.name ? "name" : !kernel.operation ? "operation" : "function `run`",
+                ". See tb/kernels.h, and report it to who ships ", source);
+    all.push_back(std::make_unique<Entry>(kernel, table.self, source));
+  }
+}
+
+void read_driver() {
+  tb_kernels table{};
+  table.struct_size = sizeof table;
+  const tb_status status = runtime.driver->get_extension(runtime.self, TB_KERNELS_EXTENSION, TB_KERNELS_VERSION, &table,
+                                                         sizeof table);
+  if (status == TB_NOT_FOUND) return;
+  check(status, "get_extension", -1);
+  tb_driver_info info{};
+  info.struct_size = sizeof info;
+  check(runtime.driver->get_info(runtime.self, &info), "get_info", -1);
+  add(table, c10::str("the driver ", info.name));
+}
+
+void read_library(const std::string &path) {
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); // never closed: its kernels are registered
+  TORCH_CHECK(library, "The library of kernels ", path, " cannot be loaded: ", dlerror(),
+              ". Repair or remove the package whose entry point tb.kernels names it");
+  const auto open = reinterpret_cast<tb_kernels_open_fn>(dlsym(library, "tb_kernels_open"));
+  TORCH_CHECK(open, "The library of kernels ", path, " exports no function tb_kernels_open (tb/kernels.h)");
+  static const tb_kernels_host host{sizeof host, 0, runtime.driver, runtime.self, &set_error};
+  tb_kernels table{};
+  table.struct_size = sizeof table;
+  const tb_status status = open(&host, &table);
+  if (status == TB_UNSUPPORTED) return;
+  check(status, ("tb_kernels_open of " + path).c_str(), -1);
+  add(table, path);
+}
+
+} // namespace
+
+Count &Entry::left(const std::string &reason) {
+  const std::lock_guard guard(mutex_);
+  std::unique_ptr<Count> &count = left_[reason];
+  if (!count) count = std::make_unique<Count>(0);
+  return *count;
+}
+
+std::map<std::string, uint64_t> Entry::reasons() const {
+  const std::lock_guard guard(mutex_);
+  std::map<std::string, uint64_t> out;
+  for (const auto &[reason, count] : left_)
+    if (const uint64_t calls = count->load()) out.emplace(reason, calls);
+  return out;
+}
+
+void add_library(const std::string &path) { libraries.push_back(path); }
+
+void read_tables() {
+  all.clear();
+  read_driver();
+  for (const std::string &path : libraries) read_library(path);
+}
+
+const std::vector<std::unique_ptr<Entry>> &entries() { return all; }
+
+} // namespace tb::ops::vendor

@@ -1,0 +1,48 @@
+// The tables of a vendor's kernels (tb/kernels.h): where they come from, and what becomes of their entries' calls.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tb/kernels.h"
+
+namespace tb::ops::vendor {
+
+using Count = std::atomic<uint64_t>;
+
+// An entry of a table. It lives as long as the process.
+class Entry {
+public:
+  Entry(const tb_kernel &kernel, void *self, std::string source)
+      : kernel(kernel), self(self), source(std::move(source)) {}
+
+  // The count of the calls that the entry left to others for a reason. The reference stays valid.
+  Count &left(const std::string &reason);
+  std::map<std::string, uint64_t> reasons() const;
+
+  const tb_kernel kernel;
+  void *const self;
+  const std::string source; // the driver's name, or the library's path
+  std::string problem;      // why it serves nothing; empty if it serves its operator
+  Count calls = 0;
+
+private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Count>> left_;
+};
+
+// Names a library to be opened by read_tables().
+void add_library(const std::string &path);
+
+// Opens the libraries, and reads the open driver's table and theirs. Throws c10::Error if a library cannot be opened, or
+// if a table has an entry without a name, an operator or a function.
+void read_tables();
+
+// All entries, those of the driver first. Empty before read_tables().
+const std::vector<std::unique_ptr<Entry>> &entries();
+
+} // namespace tb::ops::vendor
