@@ -12,7 +12,7 @@ from conftest import RunPython
 from sim_vendor.simulated import variables
 from tb_ops import coverage
 
-NAMES = ["host", "torch_cuda", "jit", "aclnn", "host_copy"]
+NAMES = ["host", "torch_cuda", "jit", "aclnn", "host_copy", "vendor"]
 SERVING = """
 import tb_ops
 print(*(backend.name for backend in tb_ops.backends() if backend.serves))

@@ -40,7 +40,7 @@ bool has_inputs(const c10::FunctionSchema &schema, c10::ArrayRef<c10::Argument> 
 using Overloads = std::multimap<std::string, c10::OperatorName>;
 Overloads overloads() {
   Overloads out;
-  for (c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames()) out.emplace(name.name, name);
+  for (const c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames()) out.emplace(name.name, name);
   return out;
 }
 
@@ -111,7 +111,8 @@ void install(torch::Library &, torch::Library &) {
     if (problem.empty()) continue;
     for (Entry *entry : of_operation) {
       entry->problem = problem;
-      TORCH_WARN("The kernel ", entry->kernel.name, " of ", entry->source, " serves nothing: ", operation, ": ", problem);
+      TORCH_WARN("The kernel ", entry->kernel.name, " of ", entry->source, " serves nothing: ", operation, ": ",
+                 problem);
     }
   }
 }
