@@ -1,8 +1,8 @@
 """What a build of all packages from nothing costs: python -m benchmarks.compilation.
 
-Each package is compiled with one job and without ccache. Seconds are those of ninja's log. Then each header of PyTorch or
-nanobind that our files include is read alone, behind the precompiled header where there is one. What that takes more
-than an empty file is what a unit pays for it.
+Each package is compiled with one job and without ccache. Seconds are those of ninja's log. Then each header of PyTorch
+or nanobind that our files include is read alone, behind the precompiled header where there is one. What that takes
+more than an empty file is what a unit pays for it.
 """
 
 from __future__ import annotations

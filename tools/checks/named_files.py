@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from checks.tree import listed  # noqa: E402
 
-MAKE_FILES = {"docs/new-device.md", "docs/custom-operators.md"}
+MAKE_FILES = {"docs/new-device.md", "docs/custom-operators.md", "docs/own-kernels.md"}
 ENDINGS = "cpp|cuh|h|c|inc|py|pyi|toml|yaml|json|md|txt|svg|build"
 NAME = re.compile(rf"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:{ENDINGS}))?)(?:#[^`]*)?`")
 MADE = ("build/", "bin/", "wheelhouse/", ".nox/")  # folders that commands make

@@ -40,7 +40,7 @@ enum {
 };
 #define TB_DTYPE_BIT(dtype) (1u << (dtype))
 
-/* How a tensor's elements lie in memory; a tensor has one of these. */
+/* The order of a tensor's elements in memory; a tensor has one of these. */
 enum {
   TB_LAYOUT_DENSE = 1,         /* row-major, without gaps */
   TB_LAYOUT_CHANNELS_LAST = 2, /* of 4 or 5 dimensions, the second one innermost, without gaps, and not dense */
