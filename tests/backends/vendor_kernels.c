@@ -192,22 +192,15 @@ static tb_status run_failing(void *self, const tb_kernel_call *call) {
 
 #define F32 TB_DTYPE_BIT(TB_DTYPE_FLOAT32)
 #define I64 TB_DTYPE_BIT(TB_DTYPE_INT64)
-#define ENTRY(text, operator, types)                                                                                \
-  .struct_size = sizeof(tb_kernel), .name = "vendor." text, .operation = "aten::" operator, .dtypes = types,         \
+#define ENTRY(text, operator, types)                                                                                   \
+  .struct_size = sizeof(tb_kernel), .name = "vendor." text, .operation = "aten::" operator, .dtypes = types,           \
   .layouts = TB_LAYOUT_DENSE
 
 static const tb_kernel kernels[] = {
     {ENTRY("gelu", "gelu.out", F32), .plan = plan_gelu, .forget = forget_gelu, .run = run_gelu},
-    {ENTRY("mm", "mm.out", F32),
-     .flags = TB_KERNEL_CAPTURABLE,
-     .max_dims = 2,
-     .min_elements = 16,
-     .plan = plan_mm,
+    {ENTRY("mm", "mm.out", F32), .flags = TB_KERNEL_CAPTURABLE, .max_dims = 2, .min_elements = 16, .plan = plan_mm,
      .run = run_mm},
-    {ENTRY("mul", "mul.out", F32),
-     .flags = TB_KERNEL_MAKE_DENSE | TB_KERNEL_CONVERT,
-     .max_dims = 3,
-     .plan = plan_mul,
+    {ENTRY("mul", "mul.out", F32), .flags = TB_KERNEL_MAKE_DENSE | TB_KERNEL_CONVERT, .max_dims = 3, .plan = plan_mul,
      .run = run_mul},
     {ENTRY("max", "max.dim_max", F32 | I64), .plan = plan_max, .run = run_max},
     {ENTRY("failing", "erfinv.out", F32), .run = run_failing},

@@ -113,12 +113,12 @@ typedef struct tb_kernel_call {
 
 typedef struct tb_kernel {
   uint32_t struct_size;
-  uint32_t flags;       /* TB_KERNEL_* */
-  const char *name;     /* for errors, statistics and profiles: "mychip.gelu" */
+  uint32_t flags;        /* TB_KERNEL_* */
+  const char *name;      /* for errors, statistics and profiles: "mychip.gelu" */
   const char *operation; /* "aten::gelu.out" */
-  uint32_t dtypes;      /* bits of the dtypes that the tensors of a call may have */
-  uint32_t layouts;     /* the layouts that they may have */
-  int32_t max_dims;     /* 0: any number of dimensions */
+  uint32_t dtypes;       /* bits of the dtypes that the tensors of a call may have */
+  uint32_t layouts;      /* the layouts that they may have */
+  int32_t max_dims;      /* 0: any number of dimensions */
   int32_t reserved;
   uint64_t min_elements; /* of the first output: smaller calls are left to others */
   /* Optional. On the host, without the device: looks at a call without addresses (data, workspace and stream are NULL,
@@ -135,7 +135,7 @@ typedef struct tb_kernel {
 typedef struct tb_kernels {
   uint32_t struct_size;
   uint32_t kernel_count;
-  uint32_t kernel_size;     /* sizeof(tb_kernel), which is the distance of the entries */
+  uint32_t kernel_size; /* sizeof(tb_kernel), which is the distance of the entries */
   uint32_t reserved;
   const tb_kernel *kernels; /* for the life of the process. Earlier entries of an operator are asked first */
   void *self;               /* what the entries' functions get first; the driver's own, or the library's */

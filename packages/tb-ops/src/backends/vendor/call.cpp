@@ -113,8 +113,9 @@ bool CallDescription::add(const c10::IValue &value, bool is_dtype) {
 void CallDescription::add(const at::Tensor &tensor) {
   const size_t item = tensor.element_size(), offset = static_cast<size_t>(tensor.storage_offset()) * item;
   tensors_.push_back({sizeof(tb_kernel_tensor), dtype_of(tensor.scalar_type()).value_or(-1),
-                      static_cast<int32_t>(tensor.dim()), layout_of(tensor), const_cast<void *>(tensor.const_data_ptr()),
-                      tensor.storage().nbytes() - offset, tensor.sizes().data(), tensor.strides().data()});
+                      static_cast<int32_t>(tensor.dim()), layout_of(tensor),
+                      const_cast<void *>(tensor.const_data_ptr()), tensor.storage().nbytes() - offset,
+                      tensor.sizes().data(), tensor.strides().data()});
 }
 
 void CallDescription::add_output(const at::Tensor &output) {
@@ -138,7 +139,8 @@ tb_kernel_call CallDescription::call(c10::DeviceIndex device, bool planned) {
     for (tb_kernel_tensor &tensor : tensors_) tensor.data = nullptr, tensor.bytes = 0;
   arguments_.clear();
   for (const Place &place : places_) {
-    tb_kernel_argument &argument = arguments_.emplace_back(tb_kernel_argument{place.kind, place.count, nullptr, nullptr, nullptr});
+    tb_kernel_argument &argument =
+        arguments_.emplace_back(tb_kernel_argument{place.kind, place.count, nullptr, nullptr, nullptr});
     if (place.kind == TB_ARGUMENT_TENSOR || place.kind == TB_ARGUMENT_TENSORS)
       argument.tensors = tensors_.data() + place.first;
     if (place.kind == TB_ARGUMENT_NUMBER || place.kind == TB_ARGUMENT_NUMBERS)

@@ -3,10 +3,12 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <utility>
 
 #include "backends/vendor/call.h"
@@ -34,7 +36,8 @@ Tensor meta_like(const Tensor &tensor) {
 std::vector<IValue> on_meta(c10::ArrayRef<IValue> arguments) {
   std::vector<IValue> out = arguments.vec();
   for (IValue &value : out) {
-    if (value.isTensor() && value.toTensor().defined() && !value.toTensor().is_cpu()) value = meta_like(value.toTensor());
+    if (value.isTensor() && value.toTensor().defined() && !value.toTensor().is_cpu())
+      value = meta_like(value.toTensor());
     if (!value.isTensorList()) continue;
     c10::List<Tensor> list;
     for (const Tensor &tensor : value.toTensorVector())
@@ -48,7 +51,8 @@ std::vector<IValue> on_meta(c10::ArrayRef<IValue> arguments) {
 bool is_plain(const Tensor &tensor, c10::DeviceIndex &device) {
   if (!tensor.defined()) return true;
   if (tensor.is_cpu()) return tensor.dim() == 0;
-  if (!tensor.is_privateuseone() || tensor.is_conj() || tensor.is_neg() || !dtype_of(tensor.scalar_type())) return false;
+  if (!tensor.is_privateuseone() || tensor.is_conj() || tensor.is_neg() || !dtype_of(tensor.scalar_type()))
+    return false;
   if (device < 0) device = tensor.device().index();
   return tensor.device().index() == device;
 }
@@ -62,12 +66,6 @@ c10::ScalarType common_dtype(const std::vector<IValue> &arguments) {
     type = type ? c10::promoteTypes(*type, tensor.scalar_type()) : tensor.scalar_type();
   }
   return with_dimensions ? *with_dimensions : all.value_or(c10::kFloat);
-}
-
-std::string text_of_error(const char *otherwise) {
-  tb_error error{};
-  error.struct_size = sizeof error;
-  return runtime.device.take_error(&error) && error.text[0] ? error.text : otherwise;
 }
 
 } // namespace
@@ -117,7 +115,8 @@ void VendorKernel::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet
   run(op, *choice, stack);
 }
 
-void VendorKernel::run_earlier(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) const {
+void VendorKernel::run_earlier(const c10::OperatorHandle &op, c10::DispatchKeySet keys,
+                               torch::jit::Stack *stack) const {
   if (earlier_) return earlier_->callBoxed(op, keys, stack);
   counted_fallback(op, stack);
 }
@@ -128,7 +127,8 @@ std::vector<Tensor> VendorKernel::written(Arguments arguments) const {
 }
 
 const char *VendorKernel::obstacle(const Choice &choice, Arguments arguments) const {
-  if (!(choice.entry->kernel.flags & TB_KERNEL_CAPTURABLE) && any_capture() && in_capture(current_stream(choice.device)))
+  if (!(choice.entry->kernel.flags & TB_KERNEL_CAPTURABLE) && any_capture() &&
+      in_capture(current_stream(choice.device)))
     return "the stream captures, and the entry does not say that it can be captured";
   if (form_ == Form::functional) return nullptr;
   const std::vector<Tensor> given = tensors_of(inputs(arguments)), outputs = written(arguments);
@@ -151,14 +151,16 @@ std::shared_ptr<const Choice> VendorKernel::choose(Arguments arguments) const {
   const std::vector<IValue> inputs = on_meta(this->inputs(arguments));
   std::vector<Tensor> outputs;
   try {
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;
+    const at::DisableRecordFunctionGuard no_record; // in profiles it would be a second call
     torch::jit::Stack stack = inputs;
     functional_.callBoxed(&stack);
     for (const IValue &result : stack) {
       if (!result.isTensor() || !result.toTensor().defined()) return choice;
       outputs.push_back(result.toTensor());
     }
-  } catch (const c10::Error &) {
-    return choice; // the earlier kernel raises what is wrong, or needs no meta function
+  } catch (const std::exception &) { // meta functions in Python throw another type than c10::Error
+    return choice;                   // the earlier kernel raises what is wrong, or needs no meta function
   }
   if (outputs.size() != outputs_) return choice;
   if (form_ == Form::functional) {
@@ -229,8 +231,13 @@ std::string VendorKernel::ask(Entry &entry, std::vector<IValue> inputs, const st
   void *plan = nullptr;
   if (kernel.plan) {
     const tb_kernel_call call = description.call(choice.device, true);
+    const Calling calling(kernel.name, choice.device);
+    take_error_text(); // an older one
     const tb_status status = kernel.plan(entry.self, &call, &workspace, &plan);
-    if (status == TB_UNSUPPORTED) return "its plan: " + text_of_error("unsupported");
+    if (status == TB_UNSUPPORTED) {
+      const std::string text = take_error_text();
+      return "its plan: " + (text.empty() ? "unsupported" : text);
+    }
     check(status, kernel.name, choice.device);
   }
   choice.entry = &entry;
@@ -269,6 +276,7 @@ void VendorKernel::run(const c10::OperatorHandle &op, const Choice &choice, torc
   call.workspace = workspace.get();
   call.workspace_size = choice.workspace;
   call.plan = choice.plan;
+  const Calling calling(kernel.name, choice.device);
   check(kernel.run(choice.entry->self, &call), kernel.name, choice.device, Failed::work);
   choice.entry->calls.fetch_add(1, std::memory_order_relaxed);
   if (launch_blocking()) synchronize(choice.device, name_of(op));

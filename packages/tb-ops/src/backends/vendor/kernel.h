@@ -29,8 +29,8 @@ struct Choice {
   Choice &operator=(const Choice &) = delete;
   ~Choice();
 
-  Entry *entry = nullptr;     // NULL: the earlier kernel runs
-  std::vector<Count *> left;  // for each entry that was asked in vain
+  Entry *entry = nullptr;    // NULL: the earlier kernel runs
+  std::vector<Count *> left; // for each entry that was asked in vain
   c10::DeviceIndex device = -1;
   std::vector<ResultLayout> outputs;
   struct Prepared {

@@ -14,8 +14,11 @@ namespace {
 std::vector<std::string> libraries;
 std::vector<std::unique_ptr<Entry>> all;
 
+thread_local const char *called_function = "tb.kernels";
+thread_local int32_t called_device = -1;
+
 void set_error(tb_status status, int64_t native_code, const char *text) {
-  runtime.device.set_error(status, native_code, -1, "tb.kernels", text);
+  runtime.device.set_error(status, native_code, called_device, called_function, text);
 }
 
 // A later version of the header may have more fields in an entry, an earlier one fewer.
@@ -26,7 +29,9 @@ void add(const tb_kernels &table, const std::string &source) {
     std::memcpy(&kernel, bytes, std::min<size_t>(table.kernel_size, sizeof kernel));
     TORCH_CHECK(kernel.name && kernel.operation && kernel.run, "The kernel table of ", source, " is wrong: entry ", i,
                 kernel.name ? std::string(" (") + kernel.name + ")" : "", " has no ",
-                !kernel.name ? "name" : !kernel.operation ? "operation" : "function `run`",
+                !kernel.name        ? "name"
+                : !kernel.operation ? "operation"
+                                    : "function `run`",
                 ". See tb/kernels.h, and report it to who ships ", source);
     all.push_back(std::make_unique<Entry>(kernel, table.self, source));
   }
@@ -35,9 +40,12 @@ void add(const tb_kernels &table, const std::string &source) {
 void read_driver() {
   tb_kernels table{};
   table.struct_size = sizeof table;
-  const tb_status status = runtime.driver->get_extension(runtime.self, TB_KERNELS_EXTENSION, TB_KERNELS_VERSION, &table,
-                                                         sizeof table);
-  if (status == TB_NOT_FOUND) return;
+  const tb_status status =
+      runtime.driver->get_extension(runtime.self, TB_KERNELS_EXTENSION, TB_KERNELS_VERSION, &table, sizeof table);
+  if (status == TB_NOT_FOUND) {
+    take_error_text(); // which is none
+    return;
+  }
   check(status, "get_extension", -1);
   tb_driver_info info{};
   info.struct_size = sizeof info;
@@ -54,13 +62,25 @@ void read_library(const std::string &path) {
   static const tb_kernels_host host{sizeof host, 0, runtime.driver, runtime.self, &set_error};
   tb_kernels table{};
   table.struct_size = sizeof table;
+  const Calling calling("tb_kernels_open", -1);
   const tb_status status = open(&host, &table);
   if (status == TB_UNSUPPORTED) return;
-  check(status, ("tb_kernels_open of " + path).c_str(), -1);
+  char text[2048] = "";
+  if (status != TB_OK) runtime.device.describe_error(status, "tb_kernels_open", -1, text, sizeof text);
+  TORCH_CHECK(status == TB_OK, "The library of kernels ", path, " does not open: ", text);
   add(table, path);
 }
 
 } // namespace
+
+Calling::Calling(const char *function, int32_t device) { called_function = function, called_device = device; }
+Calling::~Calling() { called_function = "tb.kernels", called_device = -1; }
+
+std::string take_error_text() {
+  tb_error error{};
+  error.struct_size = sizeof error;
+  return runtime.device.take_error(&error) ? error.text : "";
+}
 
 Count &Entry::left(const std::string &reason) {
   const std::lock_guard guard(mutex_);

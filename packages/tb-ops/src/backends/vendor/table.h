@@ -14,6 +14,18 @@ namespace tb::ops::vendor {
 
 using Count = std::atomic<uint64_t>;
 
+// Names the function of a library that this thread calls, in the texts of failures that the library sets.
+class Calling {
+public:
+  Calling(const char *function, int32_t device);
+  ~Calling();
+  Calling(const Calling &) = delete;
+  Calling &operator=(const Calling &) = delete;
+};
+
+// Takes the text of the last failure of this thread; empty if there is none.
+std::string take_error_text();
+
 // An entry of a table. It lives as long as the process.
 class Entry {
 public:
