@@ -28,7 +28,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
 
 def test_the_page_has_its_files_and_steps() -> None:
-    assert set(FILES) == {"mychip_kernels.c", "mychip_kernels/__init__.py", "meson.build", "pyproject.toml"}
+    assert set(FILES) == {"mychip_kernels.c", "src/mychip_kernels/__init__.py", "meson.build", "pyproject.toml"}
     assert [bool(step.prints) for step in STEPS] == [False, True]
 
 
