@@ -157,7 +157,7 @@ def main() -> None:
         ),
         Table(
             ["header", "package", "seconds", "files that include it"],
-            [[f"`{h.name}`", h.package, f"{h.seconds:.1f}", h.files] for h in dearest],
+            [[f"`<{h.name}>`", h.package, f"{h.seconds:.1f}", h.files] for h in dearest],
             "The headers that take longest to read, behind the precompiled header where the package has one.",
         ),
     ]

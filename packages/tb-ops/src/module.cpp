@@ -137,8 +137,8 @@ void bind_backends(nb::module_ &m) {
         for (const auto &entry : ops::vendor::entries()) {
           nb::dict left;
           for (const auto &[reason, calls] : entry->reasons()) left[reason.c_str()] = calls;
-          out.append(nb::make_tuple(entry->kernel.name, entry->kernel.operation, entry->source, entry->calls.load(), left,
-                                    entry->problem));
+          out.append(nb::make_tuple(entry->kernel.name, entry->kernel.operation, entry->source, entry->calls.load(),
+                                    left, entry->problem));
         }
         return out;
       },

@@ -18,8 +18,10 @@ STANDARDS = [("CC", "cc", "c", "c99"), ("CC", "cc", "c", "c11"), ("CXX", "c++", 
 STANDARDS += [("CXX", "c++", "c++", "c++20")]
 HEADERS = ("tb/driver.h", "tb/graph.h", "tb/kernels.h", "tb/component.h")
 # The frozen macros, in addition to the enumerators. The version numbers may grow, so they are not frozen.
-MACROS = ("TB_CLOSURE_ALIGNMENT", "TB_DRIVER_ENTRY", "TB_EXPORT_CAPSULE", "TB_EXPORT_ATTRIBUTE", "TB_GRAPH_EXTENSION")
-MACROS += ("TB_KERNELS_EXTENSION",)
+MACROS = [
+    *("TB_CLOSURE_ALIGNMENT", "TB_DRIVER_ENTRY", "TB_EXPORT_CAPSULE", "TB_EXPORT_ATTRIBUTE"),
+    *("TB_GRAPH_EXTENSION", "TB_KERNELS_EXTENSION"),
+]
 
 Layout = dict[str, Any]
 

@@ -39,8 +39,8 @@ constexpr OperatorBackend all_backends[] = {
     {"host_copy", "random numbers and dropout made on the host; all else by the counted fallback",
      "every driver that host does not serve", &host_copy::serves, &host_copy::install},
     {"vendor", "a vendor's own kernels (tb/kernels.h), in front of the kernels of the others",
-     "every driver with the extension tb.kernels, or for which an entry point tb.kernels has a library", &vendor::serves,
-     &vendor::install},
+     "every driver with the extension tb.kernels, or for which an entry point tb.kernels has a library",
+     &vendor::serves, &vendor::install},
 };
 
 std::vector<BackendState> states;

@@ -103,10 +103,10 @@ template <size_t i, class Captured> struct Leaf {
   Captured value;
 };
 template <class Kernel, class Indices, class... Captured> struct KernelCall;
-template <class Kernel, size_t... i, class... Captured> struct KernelCall<Kernel, std::index_sequence<i...>, Captured...>
-    : Leaf<i, Captured>... {
-  template <class... Arguments>
-  explicit KernelCall(Kernel kernel, const Arguments &...arguments) : Leaf<i, Captured>(arguments)..., kernel(kernel) {}
+template <class Kernel, size_t... i, class... Captured>
+struct KernelCall<Kernel, std::index_sequence<i...>, Captured...> : Leaf<i, Captured>... {
+  template <class... Arguments> explicit KernelCall(Kernel kernel, const Arguments &...arguments)
+      : Leaf<i, Captured>(arguments)..., kernel(kernel) {}
   void operator()() { kernel(materialize(static_cast<Leaf<i, Captured> &>(*this).value)...); }
   [[no_unique_address]] Kernel kernel;
 };
@@ -130,8 +130,8 @@ template <class Lambda, class... Arguments> bool writes_on_overlap(const Lambda 
 
 template <Name name, auto kernel, class... Arguments>
 void launch_kernel(c10::DeviceIndex device, const Arguments &...arguments) {
-  using Call =
-      KernelCall<std::remove_const_t<decltype(kernel)>, std::index_sequence_for<Arguments...>, decltype(capture(arguments))...>;
+  using Call = KernelCall<std::remove_const_t<decltype(kernel)>, std::index_sequence_for<Arguments...>,
+                          decltype(capture(arguments))...>;
   launch_as<Call>(launched_as<Call, name, kernel>(), device, writes_on_overlap(kernel, arguments...), kernel,
                   arguments...);
 }

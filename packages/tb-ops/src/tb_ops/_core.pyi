@@ -1,7 +1,7 @@
 from __future__ import annotations
 import collections.abc
 import typing
-__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'layout_cached_operators', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators']
+__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'add_kernel_library', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'layout_cached_operators', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'vendor_kernels']
 def _connect() -> None:
     ...
 def _record_call_sites(offsets: tuple[int, int, int, int, int], namer: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -23,6 +23,10 @@ def aclnn_executors() -> tuple[int, int, int, int, int]:
 def aclnn_library() -> tuple[str, str, int, list[str]]:
     """
     The library of operators in two phases ("": none), why there is none, how many operators of PyTorch it runs, and those whose function it lacks.
+    """
+def add_kernel_library(path: str) -> None:
+    """
+    Names a library of a vendor's kernels (tb/kernels.h), which initialize() opens.
     """
 def backends() -> list[tuple[str, bool, str, str]]:
     """
@@ -109,5 +113,9 @@ def sync_debug_mode() -> int:
 def synchronous_operators() -> list[tuple[str, str]]:
     """
     (operator, reason) of native operators that wait for the device.
+    """
+def vendor_kernels() -> list[tuple[str, str, str, int, dict[str, int], str]]:
+    """
+    (name, operation, where it is from, calls that it ran, calls that it left to others by reason, why it serves nothing or "") of each entry of the vendor's tables.
     """
 _tb_export: typing.Any

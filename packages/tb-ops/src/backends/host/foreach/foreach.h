@@ -106,7 +106,8 @@ template <class Operation>
 struct WholeOf<Operation> {
   using Type = typename Operation::Whole;
 };
-template <class Operation, size_t lists> using InPlaceCall = ForeachCall<lists, InPlace<typename WholeOf<Operation>::Type>>;
+template <class Operation, size_t lists> using InPlaceCall =
+    ForeachCall<lists, InPlace<typename WholeOf<Operation>::Type>>;
 template <class Operation, size_t lists> using NewCall = ForeachCall<lists, typename WholeOf<Operation>::Type>;
 
 // What the launches of an operator on lists have of its name, for lists that run whole and for those that can be fused.
@@ -139,9 +140,9 @@ void launch_in_place_lists(Operation operation, at::TensorList self, Lists... ot
 
 using Allocate = at::Tensor (*)(const at::Tensor &like, c10::ScalarType type);
 
-template <class Operation, class... Lists>
-Tensors queue_new_lists(const ListsLaunchedAs &as, Allocate allocate, Operation operation, at::TensorList self,
-                        Lists... others) {
+template <class Operation, class... Lists> Tensors queue_new_lists(const ListsLaunchedAs &as, Allocate allocate,
+                                                                   Operation operation, at::TensorList self,
+                                                                   Lists... others) {
   Tensors out;
   out.reserve(self.size());
   bool uniform = c10::isFloatingType(self[0].scalar_type());
@@ -155,10 +156,9 @@ Tensors queue_new_lists(const ListsLaunchedAs &as, Allocate allocate, Operation 
       return out;
     }
   using Call = NewCall<Operation, 2 + sizeof...(others)>;
-  launch_as<Call>(as.whole, device_number(self[0]), false,
-                  Call{capture_list<WrittenDescriptors>(out),
-                       {capture_list(self), capture_list(others)...},
-                       std::move(operation)});
+  launch_as<Call>(
+      as.whole, device_number(self[0]), false,
+      Call{capture_list<WrittenDescriptors>(out), {capture_list(self), capture_list(others)...}, std::move(operation)});
   return out;
 }
 

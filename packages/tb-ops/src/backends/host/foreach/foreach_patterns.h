@@ -212,7 +212,8 @@ struct WithTensor {
            !c10::isComplexType(other.scalar_type());
   }
   static Tensors functional(at::TensorList self, const at::Tensor &other) {
-    return fast(self, other) ? launch_new_lists<name>(TensorOperation{compute, TensorDescriptor(other)}, self) : slow_new(self, other);
+    return fast(self, other) ? launch_new_lists<name>(TensorOperation{compute, TensorDescriptor(other)}, self)
+                             : slow_new(self, other);
   }
   static void in_place(at::TensorList self, const at::Tensor &other) {
     fast(self, other) ? launch_in_place_lists<name>(TensorOperation{compute, TensorDescriptor(other)}, self)
