@@ -8,7 +8,6 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "backends/vendor/call.h"
@@ -25,8 +24,18 @@ namespace {
 using at::Tensor;
 using c10::IValue;
 
-constexpr const char *layout_names[] = {"dense", "channels last", "broadcast", "strided"};
-const char *name_of_layout(uint32_t layout) { return layout_names[std::countr_zero(layout)]; }
+const char *name_of_layout(uint32_t layout) {
+  switch (layout) {
+  case TB_LAYOUT_DENSE:
+    return "dense";
+  case TB_LAYOUT_CHANNELS_LAST:
+    return "channels last";
+  case TB_LAYOUT_BROADCAST:
+    return "broadcast";
+  default:
+    return "strided";
+  }
+}
 
 Tensor meta_like(const Tensor &tensor) {
   return at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
