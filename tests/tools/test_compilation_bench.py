@@ -19,12 +19,12 @@ def test_seconds_come_from_ninjas_log(tmp_path: pathlib.Path) -> None:
 def test_headers_are_counted_by_files_that_include_them_outside_of_tests(tmp_path: pathlib.Path) -> None:
     (tmp_path / "tests").mkdir()
     for name, text in {
-        "a.cpp": "#include <vector>\n#include <vector>\n#include <ATen/ATen.h>\n",
-        "b.h": '#include "b.h"\n#include <vector>\n  #include <indented>\n',
-        "tests/c.cpp": "#include <vector>\n",
+        "a.cpp": "#include <c10/a.h>\n#include <c10/a.h>\n#include <ATen/ATen.h>\n#include <vector>\n",
+        "b.h": '#include "c/b.h"\n#include <c10/a.h>\n  #include <c10/indented.h>\n',
+        "tests/c.cpp": "#include <c10/a.h>\n",
     }.items():
         (tmp_path / name).write_text(text)
-    assert included(tmp_path) == {"vector": 2, "ATen/ATen.h": 1}
+    assert included(tmp_path) == {"c10/a.h": 2, "ATen/ATen.h": 1}
 
 
 def test_a_header_is_read_with_the_arguments_of_a_unit(tmp_path: pathlib.Path) -> None:

@@ -37,8 +37,14 @@ template <class Function> struct Closure {
   Function function;
 
   static void call(void *storage) { static_cast<Closure *>(storage)->function(); }
+  // What identifies the kernel for the measured times: an address that the function gives if several kernels share its type.
+  const void *kernel_address() const {
+    if constexpr (requires { function.kernel_address(); }) return function.kernel_address();
+    return reinterpret_cast<const void *>(&call);
+  }
   template <ThreadInvariance invariance> static tb_status run(void *storage, const tb_closure_context *context) {
-    return run_closure(&call, storage, here(invariance), static_cast<Closure *>(storage)->launch_context, context);
+    const Closure &closure = *static_cast<Closure *>(storage);
+    return run_closure(&call, closure.kernel_address(), storage, here(invariance), closure.launch_context, context);
   }
   static void destroy(void *storage) { static_cast<Closure *>(storage)->~Closure(); }
   template <Name name> static constexpr tb_closure kind{sizeof(tb_closure), TB_CLOSURE_ON_WAITER, name.value,
@@ -96,7 +102,7 @@ template <Name name, class Function> void launch(c10::DeviceIndex device, Functi
   launch_as<Function>(launched_as<Function, name>(), device, false, std::move(function));
 }
 
-// A kernel and its captured arguments. Kernels of one type share this type, which is compiled once. Leaves rather than
+// A kernel and its captured arguments. Kernels of one type share this type, which is compiled once, but not their times. Leaves rather than
 // std::tuple, which takes longer to compile.
 template <size_t i, class Captured> struct Leaf {
   template <class Argument> explicit Leaf(const Argument &argument) : value(capture(argument)) {}
@@ -108,6 +114,11 @@ struct KernelCall<Kernel, std::index_sequence<i...>, Captured...> : Leaf<i, Capt
   template <class... Arguments> explicit KernelCall(Kernel kernel, const Arguments &...arguments)
       : Leaf<i, Captured>(arguments)..., kernel(kernel) {}
   void operator()() { kernel(materialize(static_cast<Leaf<i, Captured> &>(*this).value)...); }
+  const void *kernel_address() const
+    requires std::is_pointer_v<Kernel>
+  {
+    return reinterpret_cast<const void *>(kernel);
+  }
   [[no_unique_address]] Kernel kernel;
 };
 

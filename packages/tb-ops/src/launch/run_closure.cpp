@@ -51,7 +51,7 @@ void flush_denormals(bool flush, int threads) {
 
 } // namespace
 
-tb_status run_closure(void (*call)(void *), void *storage, ThreadInvariance invariance,
+tb_status run_closure(void (*call)(void *), const void *kernel, void *storage, ThreadInvariance invariance,
                       const LaunchContext &launch_context, const tb_closure_context *context) {
   static thread_local const InitializedThreadCounts initialized;
   std::optional<WaitingThreadScope> waiting;
@@ -63,7 +63,7 @@ tb_status run_closure(void (*call)(void *), void *storage, ThreadInvariance inva
   if (launch_context.deterministic)
     intraop.use_fixed(launch_context.threads);
   else
-    intraop.begin_kernel(reinterpret_cast<const void *>(call), invariance, launch_context.threads, *context);
+    intraop.begin_kernel(kernel, invariance, launch_context.threads, *context);
   if (const bool flushes = launch_context.flushes_denormals;
       flushes != flushes_denormals() || flushes != intraop_threads_flush) [[unlikely]]
     flush_denormals(launch_context.flushes_denormals, launch_context.threads);

@@ -20,8 +20,9 @@ struct LaunchContext {
   PythonCallSite site = current_call_site();
 };
 
-// Runs call(storage) on the worker. Returns its status; on a failure, leaves the text of the exception in `context`.
-tb_status run_closure(void (*call)(void *storage), void *storage, ThreadInvariance invariance,
+// Runs call(storage) on the worker. `kernel`: the address that identifies the kernel for the measured times. Returns its
+// status; on a failure, leaves the text of the exception in `context`.
+tb_status run_closure(void (*call)(void *storage), const void *kernel, void *storage, ThreadInvariance invariance,
                       const LaunchContext &launch_context, const tb_closure_context *context);
 
 } // namespace tb::ops

@@ -190,8 +190,8 @@ struct WriteState {
     self->to[1] = offset_in_words(self->extragraph->offset);
   }
   static tb_status run(void *storage, const tb_closure_context *context) {
-    return run_closure(&call, storage, ThreadInvariance::float32, static_cast<WriteState *>(storage)->launch_context,
-                       context);
+    return run_closure(&call, reinterpret_cast<const void *>(&call), storage, ThreadInvariance::float32,
+                       static_cast<WriteState *>(storage)->launch_context, context);
   }
   static void destroy(void *storage) { static_cast<WriteState *>(storage)->~WriteState(); }
   static constexpr tb_closure kind{sizeof(tb_closure), TB_CLOSURE_ON_WAITER, "tb::reserve_random", &run, &destroy};

@@ -5,13 +5,21 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "backends/vendor/call.h"
 #include "dispatch/fallback.h"
+#include "dispatch/layout_cache/call_key.h"
+#include "dispatch/layout_cache/result_layout.h"
 #include "launch/launch_blocking.h"
 #include "runtime/capture.h"
 #include "runtime/format.h"
@@ -23,6 +31,68 @@ namespace {
 
 using at::Tensor;
 using c10::IValue;
+
+// What was found for a call.
+struct Choice {
+  Choice() = default;
+  Choice(const Choice &) = delete;
+  Choice &operator=(const Choice &) = delete;
+  ~Choice();
+
+  Entry *entry = nullptr;    // NULL: the earlier kernel runs
+  std::vector<Count *> left; // for each entry that was asked in vain
+  c10::DeviceIndex device = -1;
+  std::vector<ResultLayout> outputs;
+  struct Prepared {
+    size_t argument;
+    c10::ScalarType type; // to which the tensor is converted; it becomes dense
+  };
+  std::vector<Prepared> prepared;
+  uint64_t workspace = 0;
+  void *plan = nullptr;
+};
+
+// The choices of one kernel. When it is full the oldest are dropped.
+class Choices {
+public:
+  std::shared_ptr<const Choice> find(const CallKey &key);
+  void keep(const CallKey &key, std::shared_ptr<const Choice> choice);
+
+private:
+  static constexpr size_t most = 4096;
+  std::mutex mutex_;
+  std::unordered_map<CallKey, std::shared_ptr<const Choice>, CallKeyHash> choices_;
+  std::deque<const CallKey *> order_;
+};
+
+class VendorKernel final : public c10::OperatorKernel {
+public:
+  // `functional` is the form of the operator that returns new tensors.
+  VendorKernel(const c10::OperatorHandle &op, Form form, const c10::OperatorHandle &functional, size_t outputs,
+               std::vector<Entry *> entries);
+  void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack);
+
+private:
+  using Arguments = c10::ArrayRef<c10::IValue>;
+  void run_earlier(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) const;
+  // Why the entry of a choice cannot run this call, which depends on addresses or on the stream; NULL if it can.
+  const char *obstacle(const Choice &choice, Arguments arguments) const;
+  std::shared_ptr<const Choice> choose(Arguments arguments) const;
+  // Returns why the entry does not take the call; empty if it takes it, and then the choice is complete.
+  std::string ask(Entry &entry, std::vector<c10::IValue> inputs, const std::vector<at::Tensor> &outputs,
+                  Choice &choice) const;
+  void run(const c10::OperatorHandle &op, const Choice &choice, torch::jit::Stack *stack) const;
+  Arguments inputs(Arguments arguments) const { return arguments.slice(0, functional_.schema().arguments().size()); }
+  // The tensors that a call in place or with out= writes to.
+  std::vector<at::Tensor> written(Arguments arguments) const;
+
+  const Form form_;
+  const c10::OperatorHandle functional_;
+  const size_t outputs_;
+  const std::vector<Entry *> entries_;
+  const std::optional<c10::SafeKernelFunction> earlier_;
+  Choices choices_;
+};
 
 const char *name_of_layout(uint32_t layout) {
   switch (layout) {
@@ -76,8 +146,6 @@ c10::ScalarType common_dtype(const std::vector<IValue> &arguments) {
   }
   return with_dimensions ? *with_dimensions : all.value_or(c10::kFloat);
 }
-
-} // namespace
 
 Choice::~Choice() {
   if (plan && entry->kernel.forget) entry->kernel.forget(entry->self, plan);
@@ -291,6 +359,14 @@ void VendorKernel::run(const c10::OperatorHandle &op, const Choice &choice, torc
   if (launch_blocking()) synchronize(choice.device, name_of(op));
   stack->erase(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
   for (size_t i = 0; i < op.schema().returns().size(); i++) stack->emplace_back(outputs[i]);
+}
+
+} // namespace
+
+torch::CppFunction vendor_kernel(const c10::OperatorHandle &op, Form form, const c10::OperatorHandle &functional,
+                                 size_t outputs, std::vector<Entry *> entries) {
+  return torch::CppFunction::makeFromBoxedFunctor(
+      std::make_unique<VendorKernel>(op, form, functional, outputs, std::move(entries)));
 }
 
 } // namespace tb::ops::vendor

@@ -66,10 +66,10 @@ void enter(const OperatorHandle &op, Form form, const OperatorHandle &functional
   if (!library)
     library = std::make_unique<torch::Library>(torch::Library::IMPL, space, c10::DispatchKey::PrivateUse1, __FILE__,
                                                __LINE__);
-  auto kernel = std::make_unique<VendorKernel>(op, form, functional, outputs, entries);
+  torch::CppFunction kernel = vendor_kernel(op, form, functional, outputs, entries);
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard quiet(&silence);
-  library->impl(name_of(op).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
+  library->impl(name_of(op).c_str(), std::move(kernel));
 }
 
 // Registers the entries of one operation. Returns why they serve nothing; empty if they do.

@@ -45,6 +45,11 @@ template <size_t count, class Apply> struct ForeachCall {
   std::array<TensorDescriptors, count - 1> read;
   Apply apply;
 
+  const void *kernel_address() const
+    requires requires { apply.kernel_address(); }
+  {
+    return apply.kernel_address();
+  }
   // One thread computes each tensor, and several threads share a list if that is faster.
   void operator()() {
     const std::vector<Together> tensors = aliases();
@@ -89,6 +94,11 @@ inline bool same_layout(const at::Tensor &a, const at::Tensor &b) {
 
 template <class Operation> struct InPlace {
   Operation operation;
+  const void *kernel_address() const
+    requires requires { operation.kernel_address(); }
+  {
+    return operation.kernel_address();
+  }
   void operator()(size_t i, at::Tensor &self, auto &...others) { operation(i, self, self, others...); }
 };
 

@@ -136,8 +136,8 @@ tb_status QueuedList::run(void *storage, const tb_closure_context *context) {
   auto &self = *static_cast<QueuedList *>(storage);
   if (std::exchange(self.done_, false)) return TB_OK;
   FusedLists run(self, context);
-  const tb_status status =
-      run_closure(&FusedLists::call, &run, ThreadInvariance::float32, self.launch_context, context);
+  const tb_status status = run_closure(&FusedLists::call, reinterpret_cast<const void *>(&FusedLists::call), &run,
+                                       ThreadInvariance::float32, self.launch_context, context);
   if (status != TB_OK) run.give_back();
   return status;
 }

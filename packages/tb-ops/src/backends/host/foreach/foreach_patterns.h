@@ -31,6 +31,7 @@ using SlowUnaryInPlace = void (*)(at::TensorList);
 // The kernel for one tensor is a member: lists that run whole share one type, which is compiled once, whatever Kernel is.
 struct UnaryLists {
   void (*compute)(const at::Tensor &, at::Tensor &);
+  const void *kernel_address() const { return reinterpret_cast<const void *>(compute); }
   void operator()(size_t, at::Tensor &out, const at::Tensor &self) { compute(self, out); }
 };
 template <class KernelType> struct UnaryOperation : UnaryLists {
@@ -83,6 +84,7 @@ using ComputeBinary = void (*)(const at::Tensor &, const at::Tensor &, const Sca
 struct NumberLists {
   ComputeBinary compute;
   Numbers numbers;
+  const void *kernel_address() const { return reinterpret_cast<const void *>(compute); }
   void operator()(size_t i, at::Tensor &out, const at::Tensor &self) { compute(self, numbers.tensor(i), 1, out); }
 };
 template <class KernelType> struct NumberOperation : NumberLists {
@@ -96,6 +98,7 @@ template <class KernelType> struct NumberOperation : NumberLists {
 struct NumberFirst {
   ComputeBinary compute;
   Numbers numbers;
+  const void *kernel_address() const { return reinterpret_cast<const void *>(compute); }
   void operator()(size_t i, at::Tensor &out, const at::Tensor &self) { compute(numbers.tensor(i), self, 1, out); }
 };
 
@@ -141,6 +144,7 @@ struct WithNumbers {
 struct TwoLists {
   ComputeBinary compute;
   Scalar alpha;
+  const void *kernel_address() const { return reinterpret_cast<const void *>(compute); }
   void operator()(size_t, at::Tensor &out, const at::Tensor &self, const at::Tensor &other) {
     compute(self, other, alpha, out);
   }
@@ -199,6 +203,7 @@ struct Lists {
 struct TensorOperation {
   ComputeBinary compute;
   TensorDescriptor other;
+  const void *kernel_address() const { return reinterpret_cast<const void *>(compute); }
   void operator()(size_t, at::Tensor &out, const at::Tensor &self) { compute(self, other.as_cpu_tensor(), 1, out); }
 };
 
