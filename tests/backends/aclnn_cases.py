@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 import yaml
-from backends.device_kernel_cases import HALVES, numbers
 from sim_vendor.simulated import Control
+from tb_ops.device_kernels.cases import HALVES, numbers
 from torch import Tensor
 
 POSITIVE = {"log.out", "log2.out", "log10.out", "log1p.out", "sqrt.out", "rsqrt.out", "pow.Tensor_Tensor_out"}

@@ -10,11 +10,10 @@ import sys
 from collections.abc import Mapping
 
 import pytest
-from backends.device_kernel_cases import GROUPS
 from conftest import ROOT, RunPython
 from sim_vendor.simulated import variables
-
-HERE = pathlib.Path(__file__).resolve().parent
+from tb_ops.device_kernels import core_set, row
+from tb_ops.device_kernels.cases import GROUPS
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +29,14 @@ def environment(cache: pathlib.Path, **more: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_kernels_give_the_results_of_the_cpu_without_a_fallback(group: str, cache: pathlib.Path) -> None:
-    command = [sys.executable, str(HERE / "device_kernel_cases.py"), group]
+    command = [sys.executable, "-m", "tb_ops.device_kernels.check", group, "--json"]
     done = subprocess.run(command, env=environment(cache), capture_output=True, text=True, timeout=550, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(done.stdout.splitlines()[-1])
-    assert report["native"] == "sim"
+    assert report["driver"] == "sim"
     assert report["cases"] >= 15
     assert report["wrong"] == {}
+    assert set(report["kernels"]) <= {row(kernel) for kernel in core_set()}, "python tools/checks/core_set.py adds rows"
 
 
 SMALL = """
@@ -111,7 +111,7 @@ def failing(run_python: RunPython, env: Mapping[str, str]) -> str:
 def test_a_missing_compiler_is_reported_with_the_remedy(run_python: RunPython, tmp_path: pathlib.Path) -> None:
     assert "Install one" in failing(run_python, {"PATH": str(tmp_path)})
     text = failing(run_python, {"TB_HOST_COMPILER": "no-such-compiler -O2"})
-    assert "TB_HOST_COMPILER=no-such-compiler -O2 names no program" in text
+    assert "compiled by TB_HOST_COMPILER=no-such-compiler -O2, but no-such-compiler is no program" in text
     assert "neither nvrtc nor host" in failing(run_python, {"TB_KERNEL_COMPILER": "nvcc"})
     assert "no usable libnvrtc" in failing(run_python, {"TB_KERNEL_COMPILER": "nvrtc", "TB_NVRTC": "no-such.so"})
 
@@ -136,7 +136,7 @@ def test_the_compilers_message_is_in_the_error(run_python: RunPython, tmp_path: 
     text = failing(run_python, {"TB_HOST_COMPILER": str(compiler)})
     assert "failed with status 3" in text
     assert "the moon is in the way" in text
-    assert "TB_ENTRY" in text  # from the kernel's source
+    assert "the device kernel pointwise<Fill, float> failed" in text
 
 
 def test_an_index_out_of_range_is_reported_at_the_synchronise(run_python: RunPython, cache: pathlib.Path) -> None:

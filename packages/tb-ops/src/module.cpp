@@ -3,9 +3,11 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <iterator>
+#include <memory>
 
 #include "backends/aclnn/aclnn.h"
 #include "backends/aclnn/executor_cache.h"
@@ -13,6 +15,9 @@
 #include "backends/backends.h"
 #include "backends/jit/compiler/compiler.h"
 #include "backends/jit/compiler/image_cache.h"
+#include "backends/jit/compiler/image_pack.h"
+#include "backends/jit/device_kernel.h"
+#include "backends/jit/jit.h"
 #include "backends/torch_cuda/torch_cuda.h"
 #include "backends/vendor/table.h"
 #include "custom/custom.h"
@@ -145,16 +150,6 @@ void bind_backends(nb::module_ &m) {
       nb::sig("def vendor_kernels() -> list[tuple[str, str, str, int, dict[str, int], str]]"),
       "(name, operation, where it is from, calls that it ran, calls that it left to others by reason, why it serves "
       "nothing or \"\") of each entry of the vendor's tables.");
-  m.def("set_kernel_folder", &ops::jit::set_header_folder, "folder"_a,
-        "Where the sources of device kernels are installed; before the first of them runs.");
-  m.def(
-      "kernel_images",
-      [] {
-        const ops::jit::ImageCounts counts = ops::jit::image_counts();
-        return nb::make_tuple(counts.compiled, counts.found, ops::jit::cache_folder());
-      },
-      nb::sig("def kernel_images() -> tuple[int, int, str]"),
-      "Device kernels that this process compiled, those that it found in the cache, and the cache's folder.");
   m.def(
       "cuda_operators",
       [] {
@@ -184,6 +179,79 @@ void bind_backends(nb::module_ &m) {
       },
       nb::sig("def aclnn_executors() -> tuple[int, int, int, int, int]"),
       "Calls that used an executor again, those that found none, executors dropped for want of room, kept now, room.");
+}
+
+using InstanceRow = std::tuple<std::string, std::string, std::string, unsigned, bool>;
+
+ops::jit::Instance instance(const InstanceRow &row) {
+  const auto &[header, body, arguments, threads, synchronizing] = row;
+  return {header, body, arguments, threads, synchronizing};
+}
+
+// Makes a compiler for no particular device: "nvrtc", "host" or a command.
+std::unique_ptr<ops::jit::Compiler> make_compiler(const std::string &name, const std::string &architecture,
+                                                  const std::string &shim) {
+  if (name == "nvrtc") return ops::jit::make_nvrtc_compiler(architecture);
+  if (name == "host") return ops::jit::make_host_compiler();
+  return ops::jit::make_command_compiler("--compiler", name, "",
+                                         shim.empty() ? ops::jit::own_shim("shim_cuda.cuh")
+                                                      : ops::jit::read_shim(shim, "--shim"));
+}
+
+void bind_device_kernels(nb::module_ &m) {
+  m.def("set_kernel_folder", &ops::jit::set_header_folder, "folder"_a,
+        "Where the sources of device kernels are installed; before the first of them runs.");
+  m.def("add_image_pack", &ops::jit::add_image_pack, "folder"_a,
+        "Names a pack of images; before initialize(), which reads it.");
+  m.def(
+      "kernel_images",
+      [] {
+        const ops::jit::ImageCounts counts = ops::jit::image_counts();
+        return nb::make_tuple(counts.compiled, counts.found, ops::jit::cache_folder(), counts.packed);
+      },
+      nb::sig("def kernel_images() -> tuple[int, int, str, int]"),
+      "Device kernels that this process compiled, those that it found in the cache, the cache's folder, and those of "
+      "packs.");
+  m.def("missing_compiler", &ops::jit::missing_compiler,
+        "Why tb-ops' kernels do not run although the open driver loads modules, and what to do; \"\" if they do.");
+  m.def(
+      "used_kernels",
+      [] {
+        std::vector<InstanceRow> out;
+        for (const ops::jit::Instance &one : ops::jit::used_instances())
+          out.emplace_back(one.header, one.body, one.arguments, one.threads, one.synchronizing);
+        return out;
+      },
+      nb::sig("def used_kernels() -> list[tuple[str, str, str, int, bool]]"),
+      "(header, function, argument struct, threads, whether it synchronizes) of each kernel that this process has used.");
+  m.def(
+      "architecture", [](int device) { return ops::jit::architecture_of(static_cast<c10::DeviceIndex>(device)); },
+      "device"_a, "The device's architecture; after initialize().");
+  nb::class_<ops::jit::Compiler>(m, "KernelCompiler", "A compiler of device kernels.")
+      .def_static("of_device", &ops::jit::make_compiler, "device"_a, "architecture"_a,
+                  "The one that serves the device; after initialize(). RuntimeError if none is known.")
+      .def_static("named", &make_compiler, "name"_a, "architecture"_a, "shim"_a,
+                  "\"nvrtc\", \"host\", or a command that gets `-o IMAGE SOURCE`, with a shim's file (\"\": CUDA's).")
+      .def(
+          "begin_pack",
+          [](const ops::jit::Compiler &compiler, const std::string &folder, const std::string &architecture) {
+            ops::jit::ImagePack(folder, architecture).create(compiler.shim());
+          },
+          "folder"_a, "architecture"_a,
+          "Makes a pack's folder for the architecture. RuntimeError if it has images that another shim made.")
+      .def(
+          "compile_into",
+          [](const ops::jit::Compiler &compiler, const std::string &folder, const std::string &architecture,
+             const InstanceRow &row) {
+            const ops::jit::ImagePack pack(folder, architecture);
+            const std::string image = compiler.compile(ops::jit::make_source(instance(row), compiler.shim()));
+            pack.write(instance(row), image);
+            return image.size();
+          },
+          "folder"_a, "architecture"_a, "kernel"_a, nb::call_guard<nb::gil_scoped_release>(),
+          nb::sig("def compile_into(self, folder: str, architecture: str, kernel: tuple[str, str, str, int, bool]) -> int"),
+          "Compiles a kernel into a pack that begin_pack() made, and returns the image's bytes. RuntimeError with the "
+          "compiler's messages. Any thread may call this.");
 }
 
 void bind_call_sites(nb::module_ &m) {
@@ -249,6 +317,7 @@ NB_MODULE(_core, m) {
   m.attr("_tb_export") = nb::capsule(&ops::exported, TB_EXPORT_CAPSULE);
   m.def("_connect", &connect);
   bind_backends(m);
+  bind_device_kernels(m);
   bind_call_sites(m);
   bind_fallbacks(m);
   bind_waits(m);

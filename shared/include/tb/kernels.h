@@ -10,6 +10,8 @@
  * An entry names an operator by its overload with out=. PyTorch's checks come first: shapes, dtypes, promotion and errors
  * of arguments. The outputs are allocated. The functional form and the form that writes to its first argument are served
  * by the same entry. A call that no entry takes runs as without the table: by a kernel of tb-ops, or on the CPU, counted.
+ *
+ * The table also says how tb-ops' own kernels are compiled for the device, or where their images are.
  */
 #ifndef TB_KERNELS_H
 #define TB_KERNELS_H
@@ -132,6 +134,18 @@ typedef struct tb_kernel {
   tb_status (*run)(void *self, const tb_kernel_call *call);
 } tb_kernel;
 
+/* The source of a kernel of tb-ops, as a compiler gets it. */
+typedef struct tb_kernel_source {
+  uint32_t struct_size;
+  uint32_t threads;  /* the most that a block of it may have */
+  const char *name;  /* for texts: "pointwise<Add, float>" */
+  const char *entry; /* the function of the image that module_function is asked for */
+  const char *text;  /* C++20 in CUDA's dialect, whole: the shim and all headers of tb-ops are in it. Ends with a zero */
+} tb_kernel_source;
+
+/* Receives an image from a compiler, and copies it. */
+typedef void (*tb_take_image_fn)(void *context, const void *image, uint64_t size);
+
 typedef struct tb_kernels {
   uint32_t struct_size;
   uint32_t kernel_count;
@@ -139,6 +153,18 @@ typedef struct tb_kernels {
   uint32_t reserved;
   const tb_kernel *kernels; /* for the life of the process. Earlier entries of an operator are asked first */
   void *self;               /* what the entries' functions get first; the driver's own, or the library's */
+
+  /* How tb-ops' own kernels, which are sources, become images for the driver's module_load. All fields are optional, and
+   * a table may have these alone. Files and folders that are not absolute are sought beside the library in which the
+   * table's texts are. */
+  const char *images;            /* a folder of images: python -m tb_ops.device_kernels.pack. Read before a compiler runs */
+  const char *shim;              /* a header's file, which makes the compiler's language CUDA's (docs/writing-device-kernels.md) */
+  const char *compiler_identity; /* the compiler's name, version and options: an image of another one is not used */
+  /* Compiles in this process, on any thread, and gives the image to take(context, ...) before it returns. */
+  tb_status (*compile)(void *self, int32_t device, const tb_kernel_source *source, tb_take_image_fn take, void *context);
+  /* A command with arguments instead of `compile`; `-o IMAGE SOURCE` follows them. Its first word is a file or a name in
+   * PATH. */
+  const char *compiler_command;
 } tb_kernels;
 
 /* What a library of kernels gets from tb-ops. Valid for the life of the process. */

@@ -12,6 +12,7 @@
 #include "backends/jit/jit.h"
 #include "backends/sync_batch_norm.h"
 #include "backends/torch_cuda/torch_cuda.h"
+#include "backends/vendor/table.h"
 #include "backends/vendor/vendor.h"
 #include "dispatch/fallback.h"
 #include "dispatch/routes.h"
@@ -32,7 +33,8 @@ constexpr OperatorBackend all_backends[] = {
      "the groups ASYNC and NATIVE with native handles of CUDA, and a PyTorch with CUDA for the same devices",
      &torch_cuda::serves, &torch_cuda::install},
     {"jit", "kernels of tb-ops, compiled when they first run; random numbers only, beside torch_cuda",
-     "no native closures, the groups ASYNC and MODULE, and a compiler for the device's architecture", &jit::serves,
+     "no native closures, the groups ASYNC and MODULE, and a compiler or a pack of images for the device's architecture",
+     &jit::serves,
      &jit::install},
     {"aclnn", "operators of the vendor's library in two phases",
      "the groups ASYNC and NATIVE, devices named Ascend, and the vendor's library", &aclnn::serves, &aclnn::install},
@@ -46,6 +48,7 @@ constexpr OperatorBackend all_backends[] = {
 std::vector<BackendState> states;
 
 std::vector<BackendState> decide() {
+  vendor::read_tables(); // they say which compilers there are, too
   std::vector<BackendState> out;
   for (const OperatorBackend &backend : all_backends) out.push_back({&backend, backend.serves(runtime)});
   return out;

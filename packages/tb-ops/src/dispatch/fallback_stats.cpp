@@ -25,6 +25,7 @@ std::vector<Budget> budgets; // in the order of opening
 uint64_t budgets_opened = 0;
 Clock::time_point since = Clock::now();
 
+std::string hint; // does not change after the first call
 std::atomic<FallbackMode> mode{FallbackMode::warn};
 std::atomic<int64_t (*)()> module_counter{nullptr};
 
@@ -70,14 +71,17 @@ void apply_mode(const std::string &name, const c10::OperatorHandle &op, c10::Arr
                                 " has no kernel on this tb device and the CPU fallback is forbidden "
                                 "(TB_FALLBACK=error). ",
                                 described(op, arguments),
-                                "Move its inputs to the CPU, or allow it: torch.tb.set_fallback_mode('warn').");
+                                "Move its inputs to the CPU, or allow it: torch.tb.set_fallback_mode('warn'). ", hint);
   if (mode != FallbackMode::warn) return;
+  bool first = false;
   {
     const std::lock_guard guard(lock);
+    first = warned.empty();
     if (!warned.emplace(name, true).second) return;
   }
   TORCH_WARN(name, " has no kernel on this tb device and runs on the CPU, waiting for the device first. Counted in "
-                   "torch.tb.fallbacks(); TB_FALLBACK=allow silences this, TB_FALLBACK=error forbids it.");
+                   "torch.tb.fallbacks(); TB_FALLBACK=allow silences this, TB_FALLBACK=error forbids it.",
+             first && !hint.empty() ? " Of this device: " + hint : "");
 }
 
 // Makes the operator's entry with the place of this call. Only the first place is kept, since finding one is expensive.
@@ -98,6 +102,7 @@ bool open_entry(const std::string &name) {
 } // namespace
 
 void set_module_counter(int64_t (*count)()) { module_counter = count; }
+void set_fallback_hint(std::string given) { hint = std::move(given); }
 void set_fallback_mode(FallbackMode wanted) { mode = wanted; }
 FallbackMode fallback_mode() { return mode; }
 

@@ -33,6 +33,10 @@ std::vector<FallbackEntry> fallbacks(); // most time first
 double fallback_seconds();              // since the start or the last reset
 void reset_fallbacks();
 
+// Why this device has few kernels of its own, and what to do; the first warning and every refusal end with it. Set once,
+// before the first call.
+void set_fallback_hint(std::string hint);
+
 // `count` returns how many Python modules are imported. It is called from any thread, without locks of tb-ops.
 void set_module_counter(int64_t (*count)());
 

@@ -114,11 +114,15 @@ def backends() -> list[OperatorBackend]:
 
 
 class KernelImages(NamedTuple):
-    """How many device kernels this process compiled and found in the cache, and the cache's folder ("" for none)."""
+    """Where the device kernels that this process has used are from: how many it compiled, and found elsewhere."""
 
     compiled: int
     found: int
+    """In the cache."""
     folder: str
+    """The cache's; "" for none."""
+    packed: int
+    """In packs of images."""
 
 
 def kernel_images() -> KernelImages:

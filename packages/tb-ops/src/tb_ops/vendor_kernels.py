@@ -8,6 +8,7 @@ from typing import NamedTuple
 from . import _core
 
 ENTRY_POINT_GROUP = "tb.kernels"
+IMAGES_GROUP = "tb.images"
 
 
 class VendorKernel(NamedTuple):
@@ -35,19 +36,22 @@ def vendor_kernels() -> list[VendorKernel]:
 
 
 def add_libraries() -> None:
-    """Names the libraries of the entry points of the group tb.kernels; each is a function that returns a path.
+    """Names what the entry points of the groups tb.kernels (libraries) and tb.images (packs of images) give.
+
+    Each is a function that returns a path.
 
     Raises:
         RuntimeError: an entry point gives no path.
     """
     from importlib.metadata import entry_points  # slow to import
 
-    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
-        try:
-            path = str(os.fspath(point.load()()))
-        except Exception as error:
-            raise RuntimeError(
-                f"the entry point {point.name} ({point.value}) of tb.kernels gave no path: "
-                f"{type(error).__name__}: {error}. Reinstall or remove the package that registers it"
-            ) from error
-        _core.add_kernel_library(path)
+    for group, add in ((ENTRY_POINT_GROUP, _core.add_kernel_library), (IMAGES_GROUP, _core.add_image_pack)):
+        for point in sorted(entry_points(group=group), key=lambda point: point.name):
+            try:
+                path = str(os.fspath(point.load()()))
+            except Exception as error:
+                raise RuntimeError(
+                    f"the entry point {point.name} ({point.value}) of {group} gave no path: "
+                    f"{type(error).__name__}: {error}. Reinstall or remove the package that registers it"
+                ) from error
+            add(path)

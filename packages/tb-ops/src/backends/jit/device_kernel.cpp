@@ -2,8 +2,6 @@
 #include "backends/jit/device_kernel.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -11,47 +9,30 @@
 
 #include "backends/jit/compiler/compiler.h"
 #include "backends/jit/compiler/image_cache.h"
+#include "backends/jit/compiler/image_pack.h"
 #include "launch/launch_blocking.h"
 #include "runtime/synchronize.h"
 
 namespace tb::ops::jit {
 namespace {
 
-// Returns the names and contents of all headers. They are part of the cache's keys, so that kernels are compiled again
-// after a header has changed.
-std::string read_headers() {
-  std::map<std::string, std::string> files;
-  for (const auto &entry : std::filesystem::recursive_directory_iterator(header_folder())) {
-    if (!entry.is_regular_file()) continue;
-    std::ifstream stream(entry.path(), std::ios::binary);
-    files[entry.path().lexically_relative(header_folder()).string()] = {std::istreambuf_iterator<char>(stream), {}};
-  }
-  std::string text;
-  for (const auto &[name, content] : files) text += name + "\n" + content;
-  return text;
+std::mutex used_mutex;
+std::map<std::string, Instance> used; // by body
+
+void note_use(const Instance &instance) {
+  const std::lock_guard lock(used_mutex);
+  used.emplace(instance.body, instance);
 }
 
-std::string architecture_of(c10::DeviceIndex device) {
-  tb_device_info info{};
-  info.struct_size = sizeof info;
-  check(runtime.device.device_info(device, &info), "device_get_info", device);
-  return info.arch;
-}
-
-constexpr char entry[] = "tb_entry";
-
-std::string source_of(const Kernel &kernel) {
-  return "#include \"" + std::string(kernel.header) + "\"\nusing namespace tb::kernels;\nTB_ENTRY(" + entry + ", (" +
-         kernel.body + "), " + std::string(kernel.arguments) + ", " + std::to_string(kernel.threads) + ", " +
-         (kernel.synchronizing ? "true" : "false") + ")\n";
+Instance instance_of(const Kernel &kernel) {
+  return {std::string(kernel.header), kernel.body, std::string(kernel.arguments), kernel.threads, kernel.synchronizing};
 }
 
 // One device's programs. Modules stay loaded, because the functions belong to them.
 class Programs {
 public:
   explicit Programs(c10::DeviceIndex device)
-      : device_(device), compiler_(make_compiler(architecture_of(device))),
-        key_(compiler_->identity() + "\n" + read_headers() + "\n") {}
+      : device_(device), architecture_(architecture_of(device)), packs_(find_image_packs(architecture_)) {}
 
   Function find(const Kernel &kernel) {
     {
@@ -60,13 +41,12 @@ public:
     }
     const std::unique_lock lock(mutex_);
     if (const auto known = functions_.find(kernel.body); known != functions_.end()) return known->second;
-    const std::string source = source_of(kernel);
-    const std::string image = cached_image(key_ + source, [&] { return compiler_->compile(source); });
+    const std::string image = find_image(instance_of(kernel));
     tb_module *module = nullptr;
     tb_function *handle = nullptr;
     check(runtime.driver->module_load(runtime.self, device_, image.data(), image.size(), nullptr, &module),
-          "module_load", device_);
-    check(runtime.driver->module_function(runtime.self, module, entry, &handle), "module_function", device_);
+          ("module_load of the kernel " + kernel.body).c_str(), device_);
+    check(runtime.driver->module_function(runtime.self, module, "tb_entry", &handle), "module_function", device_);
     tb_function_info info{};
     info.struct_size = sizeof info;
     check(runtime.driver->function_get_info(runtime.self, handle, &info), "function_get_info", device_);
@@ -75,9 +55,30 @@ public:
   }
 
 private:
+  std::string find_image(const Instance &instance) {
+    note_use(instance);
+    for (const ImagePack &pack : packs_)
+      if (std::string image = pack.find(instance); !image.empty()) return count_packed_image(), image;
+    if (!compiler_) {
+      if (!packs_.empty() && !compiler_obstacle(architecture_).empty()) refuse(instance);
+      compiler_ = make_compiler(device_, architecture_);
+    }
+    const Source source = make_source(instance, compiler_->shim());
+    return cached_image(compiler_->identity() + "\n" + source.text, [&] { return compiler_->compile(source); });
+  }
+
+  [[noreturn]] void refuse(const Instance &instance) {
+    std::string folders;
+    for (const ImagePack &pack : packs_) folders += (folders.empty() ? "" : ", ") + pack.folder;
+    TORCH_CHECK(false, "the kernel ", instance.body, " is not in the packs of images for the architecture ",
+                architecture_, " (", folders, "), and no compiler is known for it. The packs are made for other kernels "
+                "than those of this tb-ops, or do not have it: python -m tb_ops.device_kernels.pack makes one");
+  }
+
   c10::DeviceIndex device_;
-  std::unique_ptr<Compiler> compiler_;
-  std::string key_;
+  std::string architecture_;
+  std::vector<ImagePack> packs_;
+  std::unique_ptr<Compiler> compiler_; // made when the first image is not in a pack
   std::shared_mutex mutex_;
   std::unordered_map<std::string, Function> functions_; // by body, which names one kernel
 };
@@ -92,6 +93,20 @@ Programs &programs(c10::DeviceIndex device) {
 }
 
 } // namespace
+
+std::string architecture_of(c10::DeviceIndex device) {
+  tb_device_info info{};
+  info.struct_size = sizeof info;
+  check(runtime.device.device_info(device, &info), "device_get_info", device);
+  return info.arch;
+}
+
+std::vector<Instance> used_instances() {
+  const std::lock_guard lock(used_mutex);
+  std::vector<Instance> out;
+  for (const auto &[body, instance] : used) out.push_back(instance);
+  return out;
+}
 
 Function find(c10::DeviceIndex device, const Kernel &kernel) { return programs(device).find(kernel); }
 

@@ -2,7 +2,9 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "backends/jit/compiler/source.h"
 #include "runtime/runtime.h"
 
 namespace tb::ops::jit {
@@ -22,7 +24,11 @@ struct Function {
   unsigned threads; // the most that the device and the kernel allow in a block
 };
 
-// Returns the kernel's function. The first call compiles and loads it, and throws if that fails; later calls are cheap.
+// The device's architecture, as its driver names it.
+std::string architecture_of(c10::DeviceIndex device);
+
+// Returns the kernel's function. The first call finds its image in a pack or in the cache, or compiles it, and loads it, and throws if that
+// fails; later calls are cheap.
 // Any thread may call this.
 Function find(c10::DeviceIndex device, const Kernel &kernel);
 
@@ -52,5 +58,8 @@ void launch_rows(c10::DeviceIndex device, const Kernel &kernel, int64_t count, c
   launch(device, function, static_cast<unsigned>(count < most ? count : most), 1, function.threads, &arguments,
          sizeof arguments);
 }
+
+// The kernels that this process has asked for.
+std::vector<Instance> used_instances();
 
 } // namespace tb::ops::jit

@@ -2,19 +2,29 @@
 #include "backends/jit/jit.h"
 
 #include "backends/jit/compiler/compiler.h"
+#include "backends/jit/compiler/image_pack.h"
+#include "backends/jit/device_kernel.h"
 #include "backends/jit/pointwise.h"
+#include "dispatch/fallback_stats.h"
 #include "tensor/copy.h"
 
 namespace tb::ops::jit {
+namespace {
+
+std::string obstacle;
+
+} // namespace
 
 bool serves(const Runtime &) {
   const uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_MODULE;
   if (runtime.closures || (runtime.driver->groups & needed) != needed) return false;
-  tb_device_info info{};
-  info.struct_size = sizeof info;
-  check(runtime.device.device_info(0, &info), "device_get_info", 0);
-  return compiles_for(info.arch);
+  const std::string architecture = architecture_of(0);
+  if (find_image_packs(architecture).empty()) obstacle = compiler_obstacle(architecture);
+  set_fallback_hint(obstacle);
+  return obstacle.empty();
 }
+
+const std::string &missing_compiler() { return obstacle; }
 
 void install(torch::Library &aten, torch::Library &) {
   if (has_default_kernel()) return register_random(aten);

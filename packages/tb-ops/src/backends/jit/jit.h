@@ -11,6 +11,8 @@ namespace tb::ops::jit {
 
 // Whether tb-ops has kernels for the devices of the open driver.
 bool serves(const Runtime &runtime);
+// Why a driver that loads modules is not served, and what to do; empty if it is, or loads none.
+const std::string &missing_compiler();
 // Registers all operators. If another backend has set a default kernel, registers only the random operators, so that
 // random numbers are bit-identical to those of every other driver.
 void install(torch::Library &aten, torch::Library &autograd);

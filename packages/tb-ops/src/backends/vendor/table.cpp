@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "runtime/runtime.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 std::vector<std::string> libraries;
 std::vector<std::unique_ptr<Entry>> all;
+std::vector<Table> all_tables;
 
 thread_local const char *called_function = "tb.kernels";
 thread_local int32_t called_device = -1;
@@ -35,6 +37,7 @@ void add(const tb_kernels &table, const std::string &source) {
                 ". See tb/kernels.h, and report it to who ships ", source);
     all.push_back(std::make_unique<Entry>(kernel, table.self, source));
   }
+  all_tables.push_back({table, source});
 }
 
 void read_driver() {
@@ -99,8 +102,21 @@ std::map<std::string, uint64_t> Entry::reasons() const {
 
 void add_library(const std::string &path) { libraries.push_back(path); }
 
+std::string Table::path_of(const std::string &name) const {
+  if (name.starts_with('/')) return name;
+  Dl_info object{};
+  for (const char *text : {fields.images, fields.shim, fields.compiler_identity, fields.compiler_command})
+    if (text && dladdr(text, &object) != 0 && object.dli_fname)
+      return (std::filesystem::absolute(object.dli_fname).parent_path() / name).string();
+  TORCH_CHECK(false, "The kernel table of ", source, " names the file ", name,
+              ", which is not absolute, by a text that is in no library. Report it to who ships ", source);
+}
+
+const std::vector<Table> &tables() { return all_tables; }
+
 void read_tables() {
   all.clear();
+  all_tables.clear();
   read_driver();
   for (const std::string &path : libraries) read_library(path);
 }

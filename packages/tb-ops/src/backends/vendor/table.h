@@ -1,4 +1,5 @@
-// The tables of a vendor's kernels (tb/kernels.h): where they come from, and what becomes of their entries' calls.
+// The tables of a vendor's kernels (tb/kernels.h): where they come from, and what becomes of their entries' calls. They
+// also say how tb-ops' own kernels are compiled.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -46,6 +47,19 @@ private:
   mutable std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Count>> left_;
 };
+
+// A table as it was read; fields that its version lacks are 0.
+struct Table {
+  tb_kernels fields;
+  std::string source; // "the driver NAME", or the library's path
+
+  // Returns a file or folder that the table names; one that is not absolute is beside the library in which the name's
+  // text is. Throws c10::Error if that is in none.
+  std::string path_of(const std::string &name) const;
+};
+
+// The tables, that of the driver first. Empty before read_tables().
+const std::vector<Table> &tables();
 
 // Names a library to be opened by read_tables().
 void add_library(const std::string &path);

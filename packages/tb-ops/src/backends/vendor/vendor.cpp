@@ -97,10 +97,7 @@ std::string enter(const Overloads &all, const std::string &operation, const std:
 
 } // namespace
 
-bool serves(const Runtime &) {
-  read_tables();
-  return !entries().empty();
-}
+bool serves(const Runtime &) { return !entries().empty(); }
 
 void install(torch::Library &, torch::Library &) {
   const Overloads all = overloads();

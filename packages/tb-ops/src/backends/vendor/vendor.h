@@ -6,7 +6,7 @@
 
 namespace tb::ops::vendor {
 
-// Whether the open driver has a table, or a library has one for it. Reads the tables.
+// Whether the tables (table.h) have entries.
 bool serves(const Runtime &runtime);
 // Registers the kernels of the operators that the tables serve. Their other calls run by the kernels that are registered
 // before. An entry that serves nothing says why (Entry::problem), and a warning names it.

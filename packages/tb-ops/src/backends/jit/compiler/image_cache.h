@@ -8,7 +8,15 @@ namespace tb::ops::jit {
 
 struct ImageCounts {
   unsigned compiled, found; // images that this process compiled, and that it found in the cache
+  unsigned packed;          // images of packs
 };
+
+std::string digest(const std::string &text);
+
+// Returns an empty string if the file is absent or damaged.
+std::string read_image(const std::string &path);
+// Returns whether the image is written. The file appears whole or not at all.
+bool write_image(const std::string &path, const std::string &image);
 
 // Returns $TB_KERNEL_CACHE, else $XDG_CACHE_HOME/torch-backend/kernels, else ~/.cache/torch-backend/kernels. There is
 // no cache if the result is empty, as it is if TB_KERNEL_CACHE is set to nothing.
@@ -19,5 +27,6 @@ std::string cache_folder();
 std::string cached_image(const std::string &key, const std::function<std::string()> &compile);
 
 ImageCounts image_counts();
+void count_packed_image();
 
 } // namespace tb::ops::jit

@@ -71,7 +71,7 @@ const Library &library() {
 
 class NvrtcCompiler final : public Compiler {
 public:
-  explicit NvrtcCompiler(const std::string &architecture) {
+  explicit NvrtcCompiler(const std::string &architecture) : shim_(own_shim("shim_cuda.cuh")) {
     library().version(&major_, &minor_);
     // Multiply-adds are fused only where the source says so, so that random numbers are bit-identical on every device.
     options_ = {"--std=c++20", "--gpu-architecture=" + architecture, "--fmad=false",
@@ -84,14 +84,14 @@ public:
     return text;
   }
 
-  std::string compile(const std::string &source) const override {
+  const Shim &shim() const override { return shim_; }
+
+  std::string compile(const Source &source) const override {
     const Library &nvrtc = library();
     Program program = nullptr;
-    check(nvrtc.create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr), "nvrtcCreateProgram");
+    check(nvrtc.create(&program, source.text.c_str(), "kernel.cu", 0, nullptr, nullptr), "nvrtcCreateProgram");
     std::vector<const char *> options;
-    const std::string headers = "-I" + header_folder();
     for (const std::string &option : options_) options.push_back(option.c_str());
-    options.push_back(headers.c_str());
     const Result result = nvrtc.compile(program, static_cast<int>(options.size()), options.data());
     size_t size = 0;
     if (result == 0) {
@@ -108,8 +108,9 @@ public:
       while (!log.empty() && log.back() == '\0') log.pop_back();
     }
     nvrtc.destroy(&program);
-    TORCH_CHECK(false, "compiling a device kernel failed (", identity(), ": ", nvrtc.error_string(result), "):\n", log,
-                "\nThe source:\n", source, "An NVRTC that knows the architecture is needed; TB_NVRTC names another");
+    TORCH_CHECK(false, "compiling the device kernel ", source.name, " failed (", identity(), ": ",
+                nvrtc.error_string(result), "):\n", log,
+                "\nAn NVRTC that knows the architecture is needed; TB_NVRTC names another");
   }
 
 private:
@@ -117,6 +118,7 @@ private:
     TORCH_CHECK(result == 0, function, " failed: ", library().error_string(result));
   }
 
+  const Shim shim_;
   int major_ = 0, minor_ = 0;
   std::vector<std::string> options_;
 };

@@ -1,13 +1,7 @@
-"""Calls of operators that tb-ops' own kernels compute on devices with loadable modules.
-
-`python device_kernel_cases.py GROUP` runs a group's cases on tb and on stock CPU, and prints those that differ as JSON.
-A process has one driver, so the tests start this program with the driver that they choose.
-"""
+"""Calls of operators that the core set computes, by group, for the comparison with stock CPU (check.py)."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -360,31 +354,3 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "indexing": indexing,
     "optimizers": optimizers,
 }
-
-
-def _tensors(result: Any) -> list[Tensor]:
-    return [result] if isinstance(result, Tensor) else list(result)
-
-
-def difference(case: Case) -> str | None:
-    """How the case differs between tb and stock CPU, or that it fell back; None: it agrees."""
-    _, call, inputs = case
-    torch.tb.reset_fallbacks()  # type: ignore[attr-defined]
-    try:
-        found = [x.cpu() for x in _tensors(call(*(x.to("tb") if isinstance(x, Tensor) else x for x in inputs)))]
-        for actual, expected in zip(found, _tensors(call(*inputs)), strict=True):
-            torch.testing.assert_close(actual, expected, equal_nan=True)
-    except (AssertionError, RuntimeError, NotImplementedError, ValueError, IndexError) as error:
-        return f"{type(error).__name__}: {str(error)[:600]}"
-    fallen = [row.operator for row in torch.tb.fallbacks()]  # type: ignore[attr-defined]
-    return f"fell back: {fallen}" if fallen else None
-
-
-def main() -> None:
-    cases = list(GROUPS[sys.argv[1]]())
-    wrong = {case[0]: text for case in cases if (text := difference(case)) is not None}
-    print(json.dumps({"cases": len(cases), "wrong": wrong, "native": torch.tb.get_device_properties(0).driver}))  # type: ignore[attr-defined]
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-// Runs the host's C++ compiler as a child process, which makes a shared object in a temporary folder.
+// Runs a compiler as a child process, which writes the image into a temporary folder.
 #include "backends/jit/compiler/compiler.h"
 
 #include <c10/util/Exception.h>
@@ -88,66 +88,90 @@ int run(const std::string &program, const std::vector<std::string> &arguments, c
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-class HostCompiler final : public Compiler {
+// Names the compiler, and what to do if it fails.
+struct Command {
+  std::string owner; // "the host's C++ compiler"
+  std::vector<std::string> words;
+  std::string identity; // besides the words and the program's file
+  std::string remedy;
+};
+
+class CommandCompiler final : public Compiler {
 public:
-  HostCompiler() {
-    const char *given = std::getenv("TB_HOST_COMPILER");
-    if (given && *given) {
-      command_ = words(given);
-      program_ = find_program(command_[0]);
-      TORCH_CHECK(!program_.empty(),
-                  "kernels of this device are compiled by the host's C++ compiler, but "
-                  "TB_HOST_COMPILER=",
-                  given, " names no program that can be run. Give a file or a name in PATH");
-    }
-    for (const char *name : {"c++", "g++", "clang++"}) {
-      if (!program_.empty()) break;
-      program_ = find_program(name);
-      command_ = {name};
-    }
-    TORCH_CHECK(!program_.empty(),
-                "kernels of this device are compiled by the host's C++ compiler, but PATH has no "
-                "c++, g++ or clang++. Install one (gcc 11 or clang 14 at least), or name it in TB_HOST_COMPILER");
-    command_.insert(command_.end(), options.begin(), options.end());
+  CommandCompiler(Command command, Shim shim) : command_(std::move(command)), shim_(std::move(shim)) {
+    TORCH_CHECK(!command_.words.empty(), "the command of ", command_.owner, ", which compiles device kernels, is empty");
+    program_ = find_program(command_.words[0]);
+    TORCH_CHECK(!program_.empty(), "kernels of this device are compiled by ", command_.owner, ", but ",
+                command_.words[0], " is no program that can be run. ", command_.remedy);
   }
 
-  // The compiler's path, size and time of change serve as its version. Asking the compiler would start a process in
+  // The program's path, size and time of change serve as its version. Asking the compiler would start a process in
   // every program.
   std::string identity() const override {
     std::ostringstream text;
-    text << "host";
-    for (const std::string &word : command_) text << ' ' << word;
+    text << command_.identity;
+    for (const std::string &word : command_.words) text << ' ' << word;
     struct stat facts{};
     if (stat(program_.c_str(), &facts) == 0)
       text << ' ' << fs::canonical(program_).string() << ' ' << facts.st_size << ' ' << facts.st_mtime;
     return text.str();
   }
 
-  std::string compile(const std::string &source) const override {
+  const Shim &shim() const override { return shim_; }
+
+  std::string compile(const Source &source) const override {
     const Folder folder;
-    const fs::path input = folder.path / "kernel.cpp", image = folder.path / "kernel.so", log = folder.path / "log";
-    std::ofstream(input) << source;
-    std::vector<std::string> arguments = command_;
-    for (const std::string &more : {"-I" + header_folder(), "-I" + header_folder() + "/include", std::string("-o"),
-                                    image.string(), input.string()})
-      arguments.push_back(more);
+    const fs::path input = folder.path / "kernel.cpp", image = folder.path / "kernel.image", log = folder.path / "log";
+    std::ofstream(input) << source.text;
+    std::vector<std::string> arguments = command_.words;
+    for (const std::string &more : {std::string("-o"), image.string(), input.string()}) arguments.push_back(more);
     const int status = run(program_, arguments, log);
     std::string object = status == 0 ? read_file(image) : "";
     if (!object.empty()) return object;
     std::string shown;
-    for (const std::string &word : arguments) shown += word + " ";
-    TORCH_CHECK(false, "compiling a device kernel failed with status ", status, ":\n", read_file(log),
-                "\nThe command: ", shown, "\nThe source:\n", source,
-                "TB_HOST_COMPILER names another compiler; gcc from 11 and clang from 14 on understand the kernels");
+    for (const std::string &word : command_.words) shown += word + " ";
+    TORCH_CHECK(false, "compiling the device kernel ", source.name, " failed with status ", status,
+                status == 0 ? ", and there is no image" : "", " (", command_.owner, "):\n", read_file(log),
+                "\nThe command: ", shown, "-o IMAGE SOURCE\n", command_.remedy);
   }
 
 private:
-  std::vector<std::string> command_;
+  const Command command_;
+  const Shim shim_;
   std::string program_;
 };
 
 } // namespace
 
-std::unique_ptr<Compiler> make_host_compiler() { return std::make_unique<HostCompiler>(); }
+std::unique_ptr<Compiler> make_command_compiler(const std::string &owner, const std::string &command,
+                                                const std::string &identity, Shim shim) {
+  return std::make_unique<CommandCompiler>(
+      Command{"the compiler of " + owner, words(command), identity, "Install what " + owner + " needs"},
+      std::move(shim));
+}
+
+std::unique_ptr<Compiler> make_host_compiler() {
+  const char *given = std::getenv("TB_HOST_COMPILER");
+  Command command{"the host's C++ compiler", {}, "host", ""};
+  if (given && *given) {
+    command.owner = std::string("TB_HOST_COMPILER=") + given;
+    command.words = words(given);
+    command.remedy = "Give a file or a name in PATH; gcc from 11 and clang from 14 on understand the kernels";
+    for (const std::string &word : command.words)
+      TORCH_CHECK(word.find("TB_KERNEL_SHIM") == std::string::npos, "TB_HOST_COMPILER=", given,
+                  " defines TB_KERNEL_SHIM, which no header reads. Name the shim's file in the variable TB_KERNEL_SHIM, "
+                  "so that kernels are compiled again after it has changed");
+  } else {
+    for (const char *name : {"c++", "g++", "clang++"})
+      if (command.words.empty() && !find_program(name).empty()) command.words = {name};
+    TORCH_CHECK(!command.words.empty(),
+                "kernels of this device are compiled by the host's C++ compiler, but PATH has no "
+                "c++, g++ or clang++. Install one (gcc 11 or clang 14 at least), or name it in TB_HOST_COMPILER");
+    command.remedy = "TB_HOST_COMPILER names another compiler; gcc from 11 and clang from 14 on understand the kernels";
+  }
+  command.words.insert(command.words.end(), options.begin(), options.end());
+  std::optional<Shim> declared = declared_shim();
+  return std::make_unique<CommandCompiler>(std::move(command), declared ? *std::move(declared) : own_shim("shim_host.cuh"));
+}
 
 } // namespace tb::ops::jit

@@ -1,0 +1,79 @@
+"""Makes a pack of images, with which a device's users need no compiler: python -m tb_ops.device_kernels.pack OUT.
+
+A pack is a folder with compiled images of tb-ops' kernels (the core set). tb-ops reads it before it runs a compiler. A
+driver names it in its table (tb/kernels.h); a wheel beside a driver by an entry point of the group tb.images, a function
+that returns the folder; a user by TB_KERNEL_IMAGES.
+
+Without --compiler, the compiler of the open driver (TB_DRIVER) makes images for its first device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from tb_ops import _core, initialize
+from tb_ops.device_kernels import Kernel, core_set
+
+
+def make_pack(
+    folder: str, compiler: str | None, architecture: str | None, shim: str, kernels: list[Kernel]
+) -> tuple[int, dict[Kernel, str]]:
+    """Compiles kernels into a folder. Returns the images' bytes, and the compiler's texts for the kernels that fail.
+
+    Raises:
+        RuntimeError: there is no such compiler, or the folder has images that were compiled with another shim.
+        ValueError: a compiler without an architecture.
+    """
+    if compiler is not None:
+        if architecture is None:
+            raise ValueError("--compiler needs --architecture, as the device's properties have it")
+        chosen = _core.KernelCompiler.named(compiler, architecture, shim)
+    else:
+        initialize()
+        architecture = architecture or _core.architecture(0)
+        chosen = _core.KernelCompiler.of_device(0, architecture)
+    chosen.begin_pack(folder, architecture)
+    failures: dict[Kernel, str] = {}
+
+    def compile_one(kernel: Kernel) -> int:
+        try:
+            return chosen.compile_into(folder, architecture, tuple(kernel))
+        except RuntimeError as error:
+            failures[kernel] = str(error)
+            return 0
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        size = sum(pool.map(compile_one, kernels))
+    return size, failures
+
+
+def main() -> int:
+    """Returns 1 if a kernel does not compile."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tb_ops.device_kernels.pack",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", metavar="OUT")
+    parser.add_argument("--compiler", help="a command that gets `-o IMAGE SOURCE`; or nvrtc, or host")
+    parser.add_argument("--architecture", help="of the devices that load the images; the open driver's by default")
+    parser.add_argument("--shim", default="", help="a header's file, for a command (docs/writing-device-kernels.md)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="kernels whose function has TEXT in it")
+    asked = parser.parse_args()
+    kernels = [kernel for kernel in core_set() if asked.only in kernel.function]
+    try:
+        size, failures = make_pack(asked.folder, asked.compiler, asked.architecture, asked.shim, kernels)
+    except (RuntimeError, ValueError) as error:
+        parser.error(str(error))
+    for text in failures.values():
+        print(text, file=sys.stderr)
+    made = len(kernels) - len(failures)
+    print(f"{made} images, {size / 1e6:.1f} MB, in {asked.folder}; {len(failures)} do not compile")
+    return 1 if failures or not kernels else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
