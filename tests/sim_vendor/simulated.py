@@ -44,7 +44,8 @@ def variables(name: str) -> dict[str, str]:
     if name == "cuda":
         folder = ROOT / "tests" / "sim_vendor" / "cuda" / "kernel"
         found["TB_KERNEL_COMPILER"] = "host"
-        found["TB_HOST_COMPILER"] = f"c++ -I{folder} -DTB_KERNEL_SHIM=<device_kernels.h>"
+        found["TB_HOST_COMPILER"] = f"c++ -I{folder}"
+        found["TB_KERNEL_SHIM"] = str(folder / "device_kernels.h")
     return found
 
 

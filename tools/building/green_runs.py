@@ -26,6 +26,12 @@ DRAWN_OF = 3
 # What decides how everything is built and run.
 MEANS = [".ci/run", "noxfile.py", "shared", "tools/building", "tools/pytest_plugins"]
 PAGES = ["docs", "README.md"]
+NVRTC_INPUTS = [
+    "packages/tb-ops/src/tb_ops/device_kernels",
+    "packages/tb-ops/src/backends/jit/compiler",
+    "packages/tb-device/contract/kernels_cuda.ptx",
+    "packages/tb-device/drivers/cuda/README.md",
+]
 # The folders of tests/ that read pages, and those that read the tests of packages.
 OF_PAGES = {"distributed", "documents", "tools"}
 OF_TESTS = {"documents", "tools"}
@@ -82,6 +88,7 @@ def parts(root: pathlib.Path = ROOT) -> dict[str, Part]:
         Part("contract", tuple(kit)),
         Part("mutants", tuple(kit)),
         Part("schemas", (*MEANS, "packages/tb-ops")),
+        Part("nvrtc", (".ci/run", "tools/checks/nvrtc_check.py", *NVRTC_INPUTS)),
         Part("docs", (*MEANS, "packages", "tools", *PAGES)),
         Part("sanitize", (*MEANS, "packages", "tests/sim_vendor")),
         Part("sanitize-ops", (*MEANS, "packages", "tests/fuzz")),

@@ -87,6 +87,16 @@ def includes(session: nox.Session) -> None:
         environment.run(session, "ninja", f"-j{os.cpu_count() or 1}", "-k0", "-C", str(folder))
 
 
+@nox.session(name="check-nvrtc")
+def nvrtc(session: nox.Session) -> None:
+    """Compile the device kernels for NVIDIA's architectures, without a GPU. `-- sm_90...` for some. Downloads 105 MB."""
+    compilers = Environment("nvrtc").prepare(session, ["nvidia-cuda-nvrtc==13.*", "nvidia-cuda-nvcc==13.*"])
+    path = os.pathsep.join([str(ROOT / "tools"), str(compilers.site_packages)])
+    everything(session).run(
+        session, "python", "-m", "checks.nvrtc_check", *session.posargs, env={"PYTHONPATH": path}
+    )
+
+
 @nox.session(name="check-schemas")
 def schemas(session: nox.Session) -> None:
     """Generate from the operator schemas of torch from 2.11 on and check it. `-- MINOR...` for some. Downloads 500 MB.

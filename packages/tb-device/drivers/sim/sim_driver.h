@@ -14,6 +14,7 @@
 //   bandwidth   bytes per second of copies and sets; default 0, which is no limit
 //   seed        chooses the order in which streams run; default 1. Seeds divisible by 4 run nothing before it is needed
 //   schedule    the order of an earlier run, as its failure or log says, to be replayed exactly
+//   architecture  what the devices call theirs; default: the processor's
 //   isolated    1: the host cannot touch device memory (the default); 0: it can, and TB_DEVICE_HOST_ACCESSIBLE is set
 //   fault_text  1: say on stderr which device memory the host touched (the default); 0: no signal handler
 //   lose_after  the device is lost at the Nth operation that runs; default 0, which is never

@@ -52,7 +52,8 @@ FEATURES = (
         (("ASYNC",), ("MODULE",)),
         (ON_CPU, "no module can be loaded: each operator waits for the device, runs on the CPU, and is counted"),
         beside_host_kernels="operators run on the host's memory",
-        limits="where a compiler for the device is there; other operators run on the CPU, and are counted",
+        limits="where tb-ops has a compiler or a pack of images for the architecture (python -m torch_backend); "
+        "other operators run on the CPU, and are counted",
     ),
     Feature(
         "CPU fallback in place",

@@ -130,6 +130,16 @@ def kernel_images() -> KernelImages:
     return KernelImages(*_core.kernel_images())
 
 
+def missing_compiler() -> str:
+    """Why tb-ops' kernels do not run although the open driver loads modules, and what to do; "" if they do.
+
+    Raises:
+        RuntimeError: no driver is usable. See initialize(), which this calls.
+    """
+    initialize()
+    return _core.missing_compiler()
+
+
 class AclnnLibrary(NamedTuple):
     """Ascend's library of operators (aclnn), as this process found it."""
 
@@ -185,6 +195,7 @@ __all__ = [
     "get_include",
     "initialize",
     "kernel_images",
+    "missing_compiler",
     "native",
     "prepare_by",
     "reset_fallbacks",

@@ -60,7 +60,10 @@ def _operators() -> list[str]:
     """The backends that serve the open driver, in the order in which they register."""
     import tb_ops
 
-    return [f"  {backend.name:<22} {backend.description}" for backend in tb_ops.backends() if backend.serves]
+    lines = [f"  {backend.name:<22} {backend.description}" for backend in tb_ops.backends() if backend.serves]
+    if missing := tb_ops.missing_compiler():
+        lines.append(f"  {'jit, not here':<22} {missing}")
+    return lines
 
 
 def _clients() -> list[str]:

@@ -1,7 +1,7 @@
 // device_kernels.h -- tb-ops' device kernels as images of the simulated libcuda: its shim for the host, with the
 // entries that the simulation needs.
 //
-// TB_KERNEL_SHIM names this file if tb-ops compiles for the simulation (tests/sim_vendor/simulated.py).
+// TB_KERNEL_SHIM names this file where tb-ops compiles for the simulation (tests/sim_vendor/simulated.py).
 #pragma once
 #include "shim_host.cuh"
 

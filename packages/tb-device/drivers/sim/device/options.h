@@ -18,6 +18,7 @@ struct Options {
   uint64_t bandwidth = 0; // bytes per second; 0 is no limit
   uint64_t seed = 1;
   std::string schedule;
+  std::string architecture; // what the devices call theirs; empty: the processor's
   bool isolated = true;
   bool fault_text = true;
   uint64_t lose_after = 0; // 0 is never

@@ -66,7 +66,9 @@ tb_status device_get_info(tb_driver *self, int32_t number, tb_device_info *out) 
     tb_device_info info = {};
     info.flags = driver.options.isolated ? 0 : TB_DEVICE_HOST_ACCESSIBLE;
     std::snprintf(info.name, sizeof info.name, "simulated device");
-    std::snprintf(info.arch, sizeof info.arch, "%s", processor_architecture());
+    const std::string &architecture = driver.options.architecture;
+    std::snprintf(info.arch, sizeof info.arch, "%s",
+                  architecture.empty() ? processor_architecture() : architecture.c_str());
     std::memcpy(info.uuid, "tb-sim-device", 13);
     info.uuid[15] = static_cast<uint8_t>(number);
     info.total_memory = driver.options.capacity;

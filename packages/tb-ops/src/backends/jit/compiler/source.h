@@ -30,7 +30,8 @@ struct Source {
 void set_header_folder(std::string folder);
 const std::string &header_folder();
 
-// Reads the shim from a file; `what` names who asked for it. Throws c10::Error if it cannot be read.
+// Reads a shim from a file, and puts the headers beside it that it includes by "name" into its text. `what` names who
+// asked for it. Throws c10::Error if the file cannot be read.
 Shim read_shim(const std::string &file, const std::string &what);
 // One of tb-ops' own shims: "shim_host.cuh".
 Shim own_shim(const std::string &name);
