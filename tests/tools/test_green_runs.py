@@ -72,6 +72,7 @@ def record_all(root: pathlib.Path) -> None:
             "tb-ops schemas",
         ),
         ("packages/tb-ops/src/a.cpp", "tb-ops tests/ops schemas sanitize-ops clients", "tb-device contract mutants"),
+        ("packages/tb-ops/src/tb_ops/device_kernels/a.cuh", "tb-ops nvrtc", "tb-device"),
         ("shared/a.h", "tb-device tb-ops tests/ops mutants docs check-includes", ""),
         ("tests/ops/test_a.py", "tests/ops next-torch", "tests/documents tb-device tb-ops docs sanitize-ops"),
         ("tests/ops/cases.py", "tests/ops tests/documents next-torch", "tb-device tb-ops docs sanitize-ops"),
@@ -86,7 +87,7 @@ def test_what_a_changed_file_affects(root: pathlib.Path, name: str, affected: st
     assert changed(names, root) == names  # nothing is recorded
     record_all(root)
     assert changed(names, root) == []
-    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).parent.mkdir(exist_ok=True, parents=True)
     (root / name).write_text("changed")
     found = set(changed(names, root))
     assert found >= set(affected.split())
