@@ -15,7 +15,8 @@ static tb_status fail(const char *text) {
   return TB_INTERNAL;
 }
 
-static tb_status compile(void *self, int32_t device, const tb_kernel_source *source, tb_take_image_fn take, void *context) {
+static tb_status compile(void *self, int32_t device, const tb_kernel_source *source, tb_take_image_fn take,
+                         void *context) {
   (void)self;
   if (getenv("VENDOR_FAILS")) return fail("the chip has no such instruction");
   char folder[] = "/tmp/vendor-XXXXXX", path[64], command[256];

@@ -131,9 +131,10 @@ def test_failures_name_the_compiler_and_the_kernel(run_on: RunOn, vendor: pathli
     assert "it rains" in text
     (vendor / "mycc").unlink()
     assert "mycc is no program that can be run" in run_on(ADD, VENDOR_WAY="command", check=False).stderr
-    assert "has a compiler without compiler_identity" in run_on(
-        ADD, VENDOR_WAY="compile", VENDOR_IDENTITY="", check=False
-    ).stderr
+    assert (
+        "has a compiler without compiler_identity"
+        in run_on(ADD, VENDOR_WAY="compile", VENDOR_IDENTITY="", check=False).stderr
+    )
 
 
 def test_a_driver_whose_architecture_nobody_knows_says_so(run_on: RunOn) -> None:
@@ -190,10 +191,13 @@ def test_with_a_pack_no_compiler_is_needed(
     assert counts(run_on(ADD, TB_KERNEL_IMAGES=f"/nowhere:{folder}", PATH=path)) == (0, 0, packed)
     (vendor / "vendor-1.0.dist-info" / "entry_points.txt").write_text("[tb.images]\nvendor = vendor:images\n")
     assert counts(run_on(ADD, PATH=path)) == (0, 0, packed)
-    assert "fell back" in run_on(
-        "import torch\nx = torch.ones(2, device='tb') + 1\nprint('fell back' if torch.tb.fallbacks() else '')",
-        TB_KERNEL_IMAGES="",
-    ).stdout
+    assert (
+        "fell back"
+        in run_on(
+            "import torch\nx = torch.ones(2, device='tb') + 1\nprint('fell back' if torch.tb.fallbacks() else '')",
+            TB_KERNEL_IMAGES="",
+        ).stdout
+    )
 
 
 def test_a_pack_of_another_shim_or_of_other_kernels_is_not_used(
@@ -229,8 +233,8 @@ DEMO = """
 
     settings = TrainingSettings(steps=5, batch=4, warm_up=2)
     torch.manual_seed(settings.seed)
-    trainer = Trainer(torch.device("tb"), read_corpus(), ModelSettings(width=32, heads=2, blocks=2, context=16), settings)
-    found = losses(trainer, 5)
+    model = ModelSettings(width=32, heads=2, blocks=2, context=16)
+    found = losses(Trainer(torch.device("tb"), read_corpus(), model, settings), 5)
     assert found[-1] < found[0], found
     assert not torch.tb.fallbacks(), torch.tb.fallbacks()
 """

@@ -29,7 +29,7 @@ for dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, to
     x.random_(), x.bernoulli_(0.3)
 print(json.dumps({"kernels": [row(Kernel(*kernel)) for kernel in tb_ops._core.used_kernels()]}))
 """
-TWINS = (("float", ("Half", "Bfloat", "double")), ("Long", ("int",)), ("int", ("Long",)))
+OTHER_TYPES = (("float", ("Half", "Bfloat", "double")), ("Long", ("int",)), ("int", ("Long",)))
 
 
 def used() -> set[Kernel]:
@@ -47,12 +47,12 @@ def used() -> set[Kernel]:
     }
 
 
-def with_twins(kernels: set[Kernel]) -> set[Kernel]:
+def with_other_types(kernels: set[Kernel]) -> set[Kernel]:
     """The kernels and their instances for the other types."""
     out = set(kernels)
     for kernel in kernels:
         name, _, parameters = kernel.function.partition("<")
-        for dtype, others in TWINS:
+        for dtype, others in OTHER_TYPES:
             if dtype in parameters.replace(">", "").replace("<", ", ").split(", "):
                 out |= {kernel._replace(function=f"{name}<{parameters.replace(dtype, other)}") for other in others}
     return out
@@ -61,10 +61,10 @@ def with_twins(kernels: set[Kernel]) -> set[Kernel]:
 def main() -> None:
     before = set(core_set())
     asked = before | used()
-    twins = with_twins(asked) - asked
+    additional = with_other_types(asked) - asked
     with tempfile.TemporaryDirectory() as folder:
-        _, failures = make_pack(folder, "host", "none", "", sorted(twins))
-    kernels = asked | twins.difference(failures)
+        _, failures = make_pack(folder, "host", "none", "", sorted(additional))
+    kernels = asked | additional.difference(failures)
     head = [line for line in LIST.read_text().splitlines() if line.startswith("#")]
     LIST.write_text("\n".join(head + sorted(row(kernel) for kernel in kernels)) + "\n")
     print(f"{len(kernels)} kernels, {len(kernels - before)} of them new")

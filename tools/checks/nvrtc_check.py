@@ -45,7 +45,7 @@ def compile_kernels(architecture: str) -> dict[str, str]:
 def assemble(architecture: str) -> str:
     """What ptxas says to the contract's PTX if it refuses it; "" if it takes it."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as out:
-        command = [find("bin/ptxas"), f"-arch={architecture}", "-o", out.name, PTX]
+        command = [str(find("bin/ptxas")), f"-arch={architecture}", "-o", out.name, str(PTX)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0 and pathlib.Path(out.name).stat().st_size == 0:
             return "ptxas gave no image"

@@ -193,9 +193,8 @@ std::unique_ptr<ops::jit::Compiler> make_compiler(const std::string &name, const
                                                   const std::string &shim) {
   if (name == "nvrtc") return ops::jit::make_nvrtc_compiler(architecture);
   if (name == "host") return ops::jit::make_host_compiler();
-  return ops::jit::make_command_compiler("--compiler", name, "",
-                                         shim.empty() ? ops::jit::own_shim("shim_cuda.cuh")
-                                                      : ops::jit::read_shim(shim, "--shim"));
+  return ops::jit::make_command_compiler(
+      "--compiler", name, "", shim.empty() ? ops::jit::own_shim("shim_cuda.cuh") : ops::jit::read_shim(shim, "--shim"));
 }
 
 void bind_device_kernels(nb::module_ &m) {
@@ -223,7 +222,8 @@ void bind_device_kernels(nb::module_ &m) {
         return out;
       },
       nb::sig("def used_kernels() -> list[tuple[str, str, str, int, bool]]"),
-      "(header, function, argument struct, threads, whether it synchronizes) of each kernel that this process has used.");
+      "(header, function, argument struct, threads, whether it synchronizes) of each kernel that this process has "
+      "used.");
   m.def(
       "architecture", [](int device) { return ops::jit::architecture_of(static_cast<c10::DeviceIndex>(device)); },
       "device"_a, "The device's architecture; after initialize().");
@@ -249,7 +249,8 @@ void bind_device_kernels(nb::module_ &m) {
             return image.size();
           },
           "folder"_a, "architecture"_a, "kernel"_a, nb::call_guard<nb::gil_scoped_release>(),
-          nb::sig("def compile_into(self, folder: str, architecture: str, kernel: tuple[str, str, str, int, bool]) -> int"),
+          nb::sig(
+              "def compile_into(self, folder: str, architecture: str, kernel: tuple[str, str, str, int, bool]) -> int"),
           "Compiles a kernel into a pack that begin_pack() made, and returns the image's bytes. RuntimeError with the "
           "compiler's messages. Any thread may call this.");
 }

@@ -140,7 +140,7 @@ typedef struct tb_kernel_source {
   uint32_t threads;  /* the most that a block of it may have */
   const char *name;  /* for texts: "pointwise<Add, float>" */
   const char *entry; /* the function of the image that module_function is asked for */
-  const char *text;  /* C++20 in CUDA's dialect, whole: the shim and all headers of tb-ops are in it. Ends with a zero */
+  const char *text; /* C++20 in CUDA's dialect, whole: the shim and all headers of tb-ops are in it. Ends with a zero */
 } tb_kernel_source;
 
 /* Receives an image from a compiler, and copies it. */
@@ -157,11 +157,12 @@ typedef struct tb_kernels {
   /* How tb-ops' own kernels, which are sources, become images for the driver's module_load. All fields are optional, and
    * a table may have these alone. Files and folders that are not absolute are sought beside the library in which the
    * table's texts are. */
-  const char *images;            /* a folder of images: python -m tb_ops.device_kernels.pack. Read before a compiler runs */
-  const char *shim;              /* a header's file, which makes the compiler's language CUDA's (docs/writing-device-kernels.md) */
+  const char *images; /* a folder of images: python -m tb_ops.device_kernels.pack. Read before a compiler runs */
+  const char *shim;   /* a header's file, which makes the compiler's language CUDA's (docs/writing-device-kernels.md) */
   const char *compiler_identity; /* the compiler's name, version and options: an image of another one is not used */
   /* Compiles in this process, on any thread, and gives the image to take(context, ...) before it returns. */
-  tb_status (*compile)(void *self, int32_t device, const tb_kernel_source *source, tb_take_image_fn take, void *context);
+  tb_status (*compile)(void *self, int32_t device, const tb_kernel_source *source, tb_take_image_fn take,
+                       void *context);
   /* A command with arguments instead of `compile`; `-o IMAGE SOURCE` follows them. Its first word is a file or a name in
    * PATH. */
   const char *compiler_command;

@@ -89,12 +89,10 @@ def includes(session: nox.Session) -> None:
 
 @nox.session(name="check-nvrtc")
 def nvrtc(session: nox.Session) -> None:
-    """Compile the device kernels for NVIDIA's architectures, without a GPU. `-- sm_90...` for some. Downloads 105 MB."""
+    """Compile the device kernels for NVIDIA's architectures without a GPU. `-- sm_90` for one. Downloads 105 MB."""
     compilers = Environment("nvrtc").prepare(session, ["nvidia-cuda-nvrtc==13.*", "nvidia-cuda-nvcc==13.*"])
     path = os.pathsep.join([str(ROOT / "tools"), str(compilers.site_packages)])
-    everything(session).run(
-        session, "python", "-m", "checks.nvrtc_check", *session.posargs, env={"PYTHONPATH": path}
-    )
+    everything(session).run(session, "python", "-m", "checks.nvrtc_check", *session.posargs, env={"PYTHONPATH": path})
 
 
 @nox.session(name="check-schemas")

@@ -33,9 +33,9 @@ constexpr OperatorBackend all_backends[] = {
      "the groups ASYNC and NATIVE with native handles of CUDA, and a PyTorch with CUDA for the same devices",
      &torch_cuda::serves, &torch_cuda::install},
     {"jit", "kernels of tb-ops, compiled when they first run; random numbers only, beside torch_cuda",
-     "no native closures, the groups ASYNC and MODULE, and a compiler or a pack of images for the device's architecture",
-     &jit::serves,
-     &jit::install},
+     "no native closures, the groups ASYNC and MODULE, and a compiler or a pack of images for the device's "
+     "architecture",
+     &jit::serves, &jit::install},
     {"aclnn", "operators of the vendor's library in two phases",
      "the groups ASYNC and NATIVE, devices named Ascend, and the vendor's library", &aclnn::serves, &aclnn::install},
     {"host_copy", "random numbers and dropout made on the host; all else by the counted fallback",

@@ -79,8 +79,9 @@ void apply_mode(const std::string &name, const c10::OperatorHandle &op, c10::Arr
     first = warned.empty();
     if (!warned.emplace(name, true).second) return;
   }
-  TORCH_WARN(name, " has no kernel on this tb device and runs on the CPU, waiting for the device first. Counted in "
-                   "torch.tb.fallbacks(); TB_FALLBACK=allow silences this, TB_FALLBACK=error forbids it.",
+  TORCH_WARN(name,
+             " has no kernel on this tb device and runs on the CPU, waiting for the device first. Counted in "
+             "torch.tb.fallbacks(); TB_FALLBACK=allow silences this, TB_FALLBACK=error forbids it.",
              first && !hint.empty() ? " Of this device: " + hint : "");
 }
 

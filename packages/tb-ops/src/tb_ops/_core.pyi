@@ -1,7 +1,29 @@
 from __future__ import annotations
 import collections.abc
 import typing
-__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'add_kernel_library', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'layout_cached_operators', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'vendor_kernels']
+__all__: list[str] = ['KernelCompiler', 'aclnn_executors', 'aclnn_library', 'add_image_pack', 'add_kernel_library', 'architecture', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'layout_cached_operators', 'missing_compiler', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'used_kernels', 'vendor_kernels']
+class KernelCompiler:
+    """
+    A compiler of device kernels.
+    """
+    @staticmethod
+    def named(name: str, architecture: str, shim: str) -> KernelCompiler:
+        """
+        "nvrtc", "host", or a command that gets `-o IMAGE SOURCE`, with a shim's file ("": CUDA's).
+        """
+    @staticmethod
+    def of_device(device: int, architecture: str) -> KernelCompiler:
+        """
+        The one that serves the device; after initialize(). RuntimeError if none is known.
+        """
+    def begin_pack(self, folder: str, architecture: str) -> None:
+        """
+        Makes a pack's folder for the architecture. RuntimeError if it has images that another shim made.
+        """
+    def compile_into(self, folder: str, architecture: str, kernel: tuple[str, str, str, int, bool]) -> int:
+        """
+        Compiles a kernel into a pack that begin_pack() made, and returns the image's bytes. RuntimeError with the compiler's messages. Any thread may call this.
+        """
 def _connect() -> None:
     ...
 def _record_call_sites(offsets: tuple[int, int, int, int, int], namer: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -24,9 +46,17 @@ def aclnn_library() -> tuple[str, str, int, list[str]]:
     """
     The library of operators in two phases ("": none), why there is none, how many operators of PyTorch it runs, and those whose function it lacks.
     """
+def add_image_pack(folder: str) -> None:
+    """
+    Names a pack of images; before initialize(), which reads it.
+    """
 def add_kernel_library(path: str) -> None:
     """
     Names a library of a vendor's kernels (tb/kernels.h), which initialize() opens.
+    """
+def architecture(device: int) -> str:
+    """
+    The device's architecture; after initialize().
     """
 def backends() -> list[tuple[str, bool, str, str]]:
     """
@@ -70,13 +100,17 @@ def initialize() -> None:
     """
     Opens the driver and registers the kernels that fit it. Once; cheap after that.
     """
-def kernel_images() -> tuple[int, int, str]:
+def kernel_images() -> tuple[int, int, str, int]:
     """
-    Device kernels that this process compiled, those that it found in the cache, and the cache's folder.
+    Device kernels that this process compiled, those that it found in the cache, the cache's folder, and those of packs.
     """
 def layout_cached_operators() -> list[str]:
     """
     Native operators that wait at the first call with new shapes.
+    """
+def missing_compiler() -> str:
+    """
+    Why tb-ops' kernels do not run although the open driver loads modules, and what to do; "" if they do.
     """
 def native() -> bool:
     """
@@ -113,6 +147,10 @@ def sync_debug_mode() -> int:
 def synchronous_operators() -> list[tuple[str, str]]:
     """
     (operator, reason) of native operators that wait for the device.
+    """
+def used_kernels() -> list[tuple[str, str, str, int, bool]]:
+    """
+    (header, function, argument struct, threads, whether it synchronizes) of each kernel that this process has used.
     """
 def vendor_kernels() -> list[tuple[str, str, str, int, dict[str, int], str]]:
     """

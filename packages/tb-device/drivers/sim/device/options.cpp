@@ -83,8 +83,10 @@ tb_status read_options(const tb_host *host, Options *out) {
   if (const char *schedule = reader.text("schedule")) options.schedule = schedule;
   if (const char *architecture = reader.text("architecture")) options.architecture = architecture;
   if (options.architecture.size() >= sizeof tb_device_info::arch)
-    return fail(host, TB_INVALID_ARGUMENT, "option \"architecture\" of the sim driver is \"%.80s\"; accepted is a name "
-                "of at most 31 bytes", options.architecture.c_str());
+    return fail(host, TB_INVALID_ARGUMENT,
+                "option \"architecture\" of the sim driver is \"%.80s\"; accepted is a name "
+                "of at most 31 bytes",
+                options.architecture.c_str());
   options.devices = static_cast<int32_t>(devices);
   options.isolated = isolated != 0;
   options.fault_text = fault_text != 0;

@@ -1,7 +1,7 @@
 """Runs the core set on a driver, and compares with stock CPU: python -m tb_ops.device_kernels.check [GROUP...].
 
-For who brings up a device: each case is a few calls of operators on the driver of TB_DRIVER (or --driver), whose results
-must be those of PyTorch on the CPU, without a fallback. The status is 1 if a case is wrong, or if none ran.
+For who brings up a device: each case is a few calls of operators on the driver of TB_DRIVER (or --driver). Their
+results must be those of PyTorch on the CPU, without a fallback. The status is 1 if a case is wrong, or if none ran.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> int:
         parser.error("the device tb is not registered with PyTorch: pip install torch-backend")
     if asked.driver:
         os.environ["TB_DRIVER"] = asked.driver
-    torch.tb.set_fallback_mode("allow")  # type: ignore[attr-defined]
+    torch.tb.set_fallback_mode("allow")
     report = run_groups(asked.groups or list(GROUPS))
     if asked.json:
         print(json.dumps(report))

@@ -1,8 +1,8 @@
 """Makes a pack of images, with which a device's users need no compiler: python -m tb_ops.device_kernels.pack OUT.
 
 A pack is a folder with compiled images of tb-ops' kernels (the core set). tb-ops reads it before it runs a compiler. A
-driver names it in its table (tb/kernels.h); a wheel beside a driver by an entry point of the group tb.images, a function
-that returns the folder; a user by TB_KERNEL_IMAGES.
+driver names it in its table (tb/kernels.h), a wheel beside a driver by an entry point of the group tb.images (a
+function that returns the folder), a user by TB_KERNEL_IMAGES.
 
 Without --compiler, the compiler of the open driver (TB_DRIVER) makes images for its first device.
 """

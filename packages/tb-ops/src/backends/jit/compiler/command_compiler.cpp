@@ -99,7 +99,8 @@ struct Command {
 class CommandCompiler final : public Compiler {
 public:
   CommandCompiler(Command command, Shim shim) : command_(std::move(command)), shim_(std::move(shim)) {
-    TORCH_CHECK(!command_.words.empty(), "the command of ", command_.owner, ", which compiles device kernels, is empty");
+    TORCH_CHECK(!command_.words.empty(), "the command of ", command_.owner,
+                ", which compiles device kernels, is empty");
     program_ = find_program(command_.words[0]);
     TORCH_CHECK(!program_.empty(), "kernels of this device are compiled by ", command_.owner, ", but ",
                 command_.words[0], " is no program that can be run. ", command_.remedy);
@@ -158,9 +159,10 @@ std::unique_ptr<Compiler> make_host_compiler() {
     command.words = words(given);
     command.remedy = "Give a file or a name in PATH; gcc from 11 and clang from 14 on understand the kernels";
     for (const std::string &word : command.words)
-      TORCH_CHECK(word.find("TB_KERNEL_SHIM") == std::string::npos, "TB_HOST_COMPILER=", given,
-                  " defines TB_KERNEL_SHIM, which no header reads. Name the shim's file in the variable TB_KERNEL_SHIM, "
-                  "so that kernels are compiled again after it has changed");
+      TORCH_CHECK(
+          word.find("TB_KERNEL_SHIM") == std::string::npos, "TB_HOST_COMPILER=", given,
+          " defines TB_KERNEL_SHIM, which no header reads. Name the shim's file in the variable TB_KERNEL_SHIM, "
+          "so that kernels are compiled again after it has changed");
   } else {
     for (const char *name : {"c++", "g++", "clang++"})
       if (command.words.empty() && !find_program(name).empty()) command.words = {name};
@@ -171,7 +173,8 @@ std::unique_ptr<Compiler> make_host_compiler() {
   }
   command.words.insert(command.words.end(), options.begin(), options.end());
   std::optional<Shim> declared = declared_shim();
-  return std::make_unique<CommandCompiler>(std::move(command), declared ? *std::move(declared) : own_shim("shim_host.cuh"));
+  return std::make_unique<CommandCompiler>(std::move(command),
+                                           declared ? *std::move(declared) : own_shim("shim_host.cuh"));
 }
 
 } // namespace tb::ops::jit

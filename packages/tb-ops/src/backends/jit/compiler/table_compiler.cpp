@@ -18,14 +18,14 @@ Shim chosen_shim() {
 
 class TableCompiler final : public Compiler {
 public:
-  TableCompiler(const vendor::Table &table, int32_t device)
-      : table_(table), device_(device), shim_(chosen_shim()) {}
+  TableCompiler(const vendor::Table &table, int32_t device) : table_(table), device_(device), shim_(chosen_shim()) {}
 
   std::string identity() const override { return table_.source + " " + table_.fields.compiler_identity; }
   const Shim &shim() const override { return shim_; }
 
   std::string compile(const Source &source) const override {
-    tb_kernel_source given{sizeof given, source.threads, source.name.c_str(), source.entry.c_str(), source.text.c_str()};
+    tb_kernel_source given{sizeof given, source.threads, source.name.c_str(), source.entry.c_str(),
+                           source.text.c_str()};
     std::string image;
     const auto take = [](void *context, const void *bytes, uint64_t size) {
       static_cast<std::string *>(context)->assign(static_cast<const char *>(bytes), size);
@@ -68,8 +68,7 @@ std::unique_ptr<Compiler> make_table_compiler(const vendor::Table &table, int32_
   std::string command = table.fields.compiler_command; // "./mycc -O2" is beside the library
   if (const size_t end = std::min(command.find(' '), command.size()); command.find('/') < end && command[0] != '/')
     command = table.path_of(command.substr(0, end)) + command.substr(end);
-  return make_command_compiler(table.source, command, table.fields.compiler_identity,
-                               chosen_shim());
+  return make_command_compiler(table.source, command, table.fields.compiler_identity, chosen_shim());
 }
 
 } // namespace tb::ops::jit
