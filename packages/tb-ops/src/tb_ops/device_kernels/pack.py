@@ -40,7 +40,7 @@ def make_pack(
 
     def compile_one(kernel: Kernel) -> int:
         try:
-            return chosen.compile_into(folder, architecture, tuple(kernel))
+            return chosen.compile_into(folder, architecture, kernel)
         except RuntimeError as error:
             failures[kernel] = str(error)
             return 0
