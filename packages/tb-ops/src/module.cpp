@@ -108,6 +108,27 @@ void set_fallback_mode(const std::string &mode) {
   throw nb::value_error(("fallback mode '" + mode + "' is not one of allow, warn, error").c_str());
 }
 
+nb::tuple added_backend(const tb_operator_backend &table) {
+  return nb::make_tuple(nb::capsule(&table, TB_OPERATOR_BACKEND_CAPSULE), ops::own_source);
+}
+
+void set_added_backends(const std::vector<std::pair<nb::object, std::string>> &given) {
+  std::vector<ops::OperatorBackend> added;
+  for (const auto &[capsule, source] : given) {
+    void *table = PyCapsule_GetPointer(capsule.ptr(), TB_OPERATOR_BACKEND_CAPSULE);
+    if (!table) {
+      PyErr_Clear();
+      const std::string found = nb::cast<std::string>(nb::repr(capsule));
+      TORCH_CHECK(false, source, " gave ", found,
+                  " and no capsule named " TB_OPERATOR_BACKEND_CAPSULE
+                  ". See tb/operator_backend.h, and install a version of the package for this tb-ops");
+    }
+    capsule.inc_ref(); // for the life of the process
+    added.push_back({static_cast<const tb_operator_backend *>(table), source});
+  }
+  ops::set_added_backends(added);
+}
+
 void bind_backends(nb::module_ &m) {
   m.def("initialize", &ops::initialize, nb::call_guard<nb::gil_scoped_release>(),
         "Opens the driver and registers the kernels that fit it. Once; cheap after that.");
@@ -122,12 +143,20 @@ void bind_backends(nb::module_ &m) {
       [] {
         nb::list out;
         for (const auto &[backend, serves] : ops::backends())
-          out.append(nb::make_tuple(backend->name, serves, backend->description, backend->rule));
+          out.append(nb::make_tuple(backend.table->name, serves, backend.table->description, backend.table->rule,
+                                    backend.source));
         return out;
       },
-      nb::sig("def backends() -> list[tuple[str, bool, str, str]]"),
-      "(name, whether it serves the open driver, what its operators are, which drivers it serves) of every set of "
-      "operators, in the order in which they register. Empty before initialize().");
+      nb::sig("def backends() -> list[tuple[str, bool, str, str, str]]"),
+      "(name, whether it serves the open driver, what its operators are, which drivers it serves, where it is from) of "
+      "every set of operators, in the order in which they register. Empty before initialize().");
+  m.attr("_added_backends") =
+      nb::make_tuple(added_backend(ops::torch_cuda::backend), added_backend(ops::aclnn::backend));
+  m.def("set_added_backends", &set_added_backends, "backends"_a,
+        nb::sig("def set_added_backends(backends: list[tuple[object, str]]) -> None"),
+        "Sets the tables by tb/operator_backend.h, each in its capsule with the name of where it is from, beside the "
+        "sets "
+        "of operators that are not listed in _added_backends.");
   m.def("add_kernel_library", &ops::vendor::add_library, "path"_a,
         "Names a library of a vendor's kernels (tb/kernels.h), which initialize() opens.");
   m.def(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 import collections.abc
 import typing
-__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'add_kernel_library', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'layout_cached_operators', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'vendor_kernels']
+__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'add_kernel_library', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'layout_cached_operators', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'vendor_kernels']
 def _connect() -> None:
     ...
 def _record_call_sites(offsets: tuple[int, int, int, int, int], namer: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -28,9 +28,9 @@ def add_kernel_library(path: str) -> None:
     """
     Names a library of a vendor's kernels (tb/kernels.h), which initialize() opens.
     """
-def backends() -> list[tuple[str, bool, str, str]]:
+def backends() -> list[tuple[str, bool, str, str, str]]:
     """
-    (name, whether it serves the open driver, what its operators are, which drivers it serves) of every set of operators, in the order in which they register. Empty before initialize().
+    (name, whether it serves the open driver, what its operators are, which drivers it serves, where it is from) of every set of operators, in the order in which they register. Empty before initialize().
     """
 def checked_operators() -> list[tuple[str, str]]:
     """
@@ -94,6 +94,10 @@ def reset_fallbacks() -> None:
     """
     Empties the fallback statistics.
     """
+def set_added_backends(backends: list[tuple[typing.Any, str]]) -> None:
+    """
+    Sets the tables by tb/operator_backend.h, each in its capsule with the name of where it is from, beside the sets of operators that are not listed in _added_backends.
+    """
 def set_fallback_mode(mode: str) -> None:
     """
     allow, warn (once per operator) or error.
@@ -118,4 +122,5 @@ def vendor_kernels() -> list[tuple[str, str, str, int, dict[str, int], str]]:
     """
     (name, operation, where it is from, calls that it ran, calls that it left to others by reason, why it serves nothing or "") of each entry of the vendor's tables.
     """
+_added_backends: tuple
 _tb_export: typing.Any

@@ -60,7 +60,11 @@ def _operators() -> list[str]:
     """The backends that serve the open driver, in the order in which they register."""
     import tb_ops
 
-    return [f"  {backend.name:<22} {backend.description}" for backend in tb_ops.backends() if backend.serves]
+    return [
+        f"  {each.name:<22} {each.description}" + (f" (from {each.source})" if each.source != "tb-ops" else "")
+        for each in tb_ops.backends()
+        if each.serves
+    ]
 
 
 def _clients() -> list[str]:

@@ -64,8 +64,8 @@ void enter(const OperatorHandle &op, Form form, const OperatorHandle &functional
   const std::string &name = op.operator_name().name, space = name.substr(0, name.find("::"));
   std::unique_ptr<torch::Library> &library = libraries[space];
   if (!library)
-    library = std::make_unique<torch::Library>(torch::Library::IMPL, space, c10::DispatchKey::PrivateUse1, __FILE__,
-                                               __LINE__);
+    library = std::make_unique<torch::Library>(torch::Library::IMPL, space, c10::DispatchKey::PrivateUse1,
+                                               "vendor (tb-ops)", 0); // as backends.cpp names places
   torch::CppFunction kernel = vendor_kernel(op, form, functional, outputs, entries);
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard quiet(&silence);
