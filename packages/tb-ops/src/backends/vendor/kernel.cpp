@@ -91,6 +91,7 @@ private:
   const size_t outputs_;
   const std::vector<Entry *> entries_;
   const std::optional<c10::SafeKernelFunction> earlier_;
+  const bool delegates_; // the earlier kernel is PyTorch's own, which calls the form with out=; that one counts
   Choices choices_;
 };
 
@@ -175,7 +176,9 @@ VendorKernel::VendorKernel(const c10::OperatorHandle &op, Form form, const c10::
     : form_(form), functional_(functional), outputs_(outputs), entries_(std::move(entries)),
       earlier_(op.hasComputedKernelForDispatchKey(c10::DispatchKey::PrivateUse1)
                    ? std::optional(op.getComputedKernelForDispatchKey(c10::DispatchKey::PrivateUse1))
-                   : std::nullopt) {}
+                   : std::nullopt),
+      delegates_(form != Form::out && !op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) &&
+                 op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional)) {}
 
 void VendorKernel::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   const Arguments arguments = Arguments(*stack).slice(stack->size() - op.schema().arguments().size());
@@ -183,10 +186,11 @@ void VendorKernel::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet
   if (!key) return run_earlier(op, keys, stack);
   std::shared_ptr<const Choice> choice = choices_.find(*key);
   if (!choice) choices_.keep(*key, choice = choose(arguments));
-  for (Count *left : choice->left) left->fetch_add(1, std::memory_order_relaxed);
+  if (!delegates_)
+    for (Count *left : choice->left) left->fetch_add(1, std::memory_order_relaxed);
   if (!choice->entry) return run_earlier(op, keys, stack);
   if (const char *reason = obstacle(*choice, arguments)) {
-    choice->entry->left(reason)++;
+    if (!delegates_) choice->entry->left(reason)++;
     return run_earlier(op, keys, stack);
   }
   run(op, *choice, stack);
