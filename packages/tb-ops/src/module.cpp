@@ -1,6 +1,8 @@
 // The extension module of tb-ops: bindings only.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -14,7 +16,9 @@
 #include "backends/jit/compiler/compiler.h"
 #include "backends/jit/compiler/image_cache.h"
 #include "backends/torch_cuda/torch_cuda.h"
+#include "backends/vendor/image.h"
 #include "backends/vendor/table.h"
+#include "backends/vendor/vendor.h"
 #include "custom/custom.h"
 #include "dispatch/fallback_stats.h"
 #include "dispatch/forced_fallback.h"
@@ -108,6 +112,19 @@ void set_fallback_mode(const std::string &mode) {
   throw nb::value_error(("fallback mode '" + mode + "' is not one of allow, warn, error").c_str());
 }
 
+using Dimensions = std::tuple<uint32_t, uint32_t, uint32_t>;
+
+void launch_image(ops::vendor::Image &image, int device, Dimensions grid, Dimensions block, uint64_t shared_memory,
+                  const std::vector<nb::bytes> &parameters) {
+  ops::vendor::Image::Launch launch{{std::get<0>(grid), std::get<1>(grid), std::get<2>(grid)},
+                                    {std::get<0>(block), std::get<1>(block), std::get<2>(block)},
+                                    shared_memory,
+                                    {}};
+  for (const nb::bytes &bytes : parameters) launch.arguments.emplace_back(bytes.c_str(), bytes.size());
+  const nb::gil_scoped_release released;
+  image.launch(static_cast<c10::DeviceIndex>(device), launch);
+}
+
 nb::tuple added_backend(const tb_operator_backend &table) {
   return nb::make_tuple(nb::capsule(&table, TB_OPERATOR_BACKEND_CAPSULE), ops::own_source);
 }
@@ -174,6 +191,38 @@ void bind_backends(nb::module_ &m) {
       nb::sig("def vendor_kernels() -> list[tuple[str, str, str, int, dict[str, int], str]]"),
       "(name, operation, where it is from, calls that it ran, calls that it left to others by reason, why it serves "
       "nothing or \"\") of each entry of the vendor's tables.");
+  nb::class_<ops::vendor::Image>(m, "Image", "A kernel in an image of the driver's module_load (tb/image_kernel.h).");
+  m.def(
+      "image",
+      [](nb::bytes bytes, const std::string &entry) {
+        return std::make_shared<ops::vendor::Image>(std::string(bytes.c_str(), bytes.size()), entry);
+      },
+      "image"_a, "entry"_a, "Loaded on a device when it first runs there.");
+  m.def(
+      "image_parameter",
+      [](const std::optional<at::Tensor> &tensor) {
+        const std::string bytes = ops::vendor::image_parameter(tensor.value_or(at::Tensor()));
+        return nb::bytes(bytes.data(), bytes.size());
+      },
+      "tensor"_a.none(), "The bytes of a parameter that is a tensor, or an absent one.");
+  m.def("launch_image", &launch_image, "image"_a, "device"_a, "grid"_a, "block"_a, "shared_memory"_a, "parameters"_a,
+        "Queues a launch on the device's current stream. Each parameter is its bytes.");
+  m.def(
+      "launch_image_elements",
+      [](ops::vendor::Image &image, int device, int64_t elements, uint32_t block,
+         const std::vector<nb::bytes> &parameters) {
+        std::vector<std::string> given;
+        for (const nb::bytes &bytes : parameters) given.emplace_back(bytes.c_str(), bytes.size());
+        const nb::gil_scoped_release released;
+        image.launch_elements(static_cast<c10::DeviceIndex>(device), elements, block, std::move(given));
+      },
+      "image"_a, "device"_a, "elements"_a, "block"_a, "parameters"_a,
+      "Queues a thread for each element, in blocks of at most `block` threads.");
+  m.def("serve_by_image", &ops::vendor::serve_by_image, "image"_a, "operation"_a, "source"_a, "dtypes"_a, "block"_a,
+        nb::call_guard<nb::gil_scoped_release>(),
+        "The image serves an operator, by its overload with out=, for tensors of these dtypes (bits of TB_DTYPE_BIT).");
+  m.def("serve_defined", &ops::vendor::serve_defined, "operation"_a, nb::call_guard<nb::gil_scoped_release>(),
+        "Registers the kernels of the tables' entries of an operator that was defined after initialize().");
   m.def("set_kernel_folder", &ops::jit::set_header_folder, "folder"_a,
         "Where the sources of device kernels are installed; before the first of them runs.");
   m.def(

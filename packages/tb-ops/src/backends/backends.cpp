@@ -56,7 +56,8 @@ constexpr tb_operator_backend rows[] = {
         "every driver that host does not serve"),
     row<&vendor::serves, &vendor::install>(
         "vendor", "a vendor's own kernels (tb/kernels.h), in front of the kernels of the others",
-        "every driver with the extension tb.kernels, or for which an entry point tb.kernels has a library"),
+        "the extension tb.kernels, an entry point tb.kernels with a library for the driver, or images that a program "
+        "adds"),
 };
 
 std::vector<OperatorBackend> row_list() {
@@ -157,7 +158,11 @@ void set_added_backends(const std::vector<OperatorBackend> &added) {
   all = std::move(list);
 }
 
-const std::vector<BackendState> &backends() { return states; }
+std::vector<BackendState> backends() {
+  std::vector<BackendState> out = states;
+  if (!out.empty()) out.back().serves = !vendor::entries().empty(); // entries may be added at any time
+  return out;
+}
 
 void initialize() {
   const std::lock_guard guard(lock);

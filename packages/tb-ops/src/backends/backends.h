@@ -36,7 +36,7 @@ inline constexpr char own_source[] = "tb-ops";
 void set_added_backends(const std::vector<OperatorBackend> &added);
 
 // Every backend, in order, and whether it serves the open driver. Empty before initialize().
-const std::vector<BackendState> &backends();
+std::vector<BackendState> backends();
 
 // Opens the driver and registers the operators at the first call; later calls are cheap. The caller must not hold
 // Python's lock, since opening the driver may take it. If the driver cannot be opened, or a variable asks for something

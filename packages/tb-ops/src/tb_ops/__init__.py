@@ -28,6 +28,7 @@ from .fallback_stats import (
     set_fallback_mode,
 )
 from .headers import get_include
+from .image_kernels import DeviceKernel, load_kernel
 from .operator_backends import OperatorBackend, add_backends
 from .vendor_kernels import VendorKernel, add_libraries, vendor_kernels
 
@@ -157,6 +158,7 @@ def aclnn_executors() -> AclnnExecutors:
 __all__ = [
     "AclnnExecutors",
     "AclnnLibrary",
+    "DeviceKernel",
     "Fallback",
     "KernelImages",
     "OperatorBackend",
@@ -172,6 +174,7 @@ __all__ = [
     "get_include",
     "initialize",
     "kernel_images",
+    "load_kernel",
     "native",
     "prepare_by",
     "reset_fallbacks",

@@ -1,7 +1,12 @@
 from __future__ import annotations
 import collections.abc
+import torch
 import typing
-__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'add_kernel_library', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'layout_cached_operators', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'vendor_kernels']
+__all__: list[str] = ['Image', 'aclnn_executors', 'aclnn_library', 'add_kernel_library', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'image', 'image_parameter', 'initialize', 'kernel_images', 'launch_image', 'launch_image_elements', 'layout_cached_operators', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'serve_by_image', 'serve_defined', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'vendor_kernels']
+class Image:
+    """
+    A kernel in an image of the driver's module_load (tb/image_kernel.h).
+    """
 def _connect() -> None:
     ...
 def _record_call_sites(offsets: tuple[int, int, int, int, int], namer: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -66,6 +71,14 @@ def host_accessible() -> bool:
     """
     True when the host may touch the device's memory: fallbacks then work in place, without copies.
     """
+def image(image: bytes, entry: str) -> Image:
+    """
+    Loaded on a device when it first runs there.
+    """
+def image_parameter(tensor: torch.Tensor | None) -> bytes:
+    """
+    The bytes of a parameter that is a tensor, or an absent one.
+    """
 def initialize() -> None:
     """
     Opens the driver and registers the kernels that fit it. Once; cheap after that.
@@ -73,6 +86,14 @@ def initialize() -> None:
 def kernel_images() -> tuple[int, int, str]:
     """
     Device kernels that this process compiled, those that it found in the cache, and the cache's folder.
+    """
+def launch_image(image: Image, device: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared_memory: int, parameters: collections.abc.Sequence[bytes]) -> None:
+    """
+    Queues a launch on the device's current stream. Each parameter is its bytes.
+    """
+def launch_image_elements(image: Image, device: int, elements: int, block: int, parameters: collections.abc.Sequence[bytes]) -> None:
+    """
+    Queues a thread for each element, in blocks of at most `block` threads.
     """
 def layout_cached_operators() -> list[str]:
     """
@@ -93,6 +114,14 @@ def release_fallback(name: str, overload: str) -> None:
 def reset_fallbacks() -> None:
     """
     Empties the fallback statistics.
+    """
+def serve_by_image(image: Image, operation: str, source: str, dtypes: int, block: int) -> None:
+    """
+    The image serves an operator, by its overload with out=, for tensors of these dtypes (bits of TB_DTYPE_BIT).
+    """
+def serve_defined(operation: str) -> None:
+    """
+    Registers the kernels of the tables' entries of an operator that was defined after initialize().
     """
 def set_added_backends(backends: list[tuple[typing.Any, str]]) -> None:
     """
