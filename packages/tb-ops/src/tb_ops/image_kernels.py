@@ -129,3 +129,9 @@ def _three(given: Sequence[int], name: str) -> tuple[int, int, int]:
         raise TypeError(f"{name} has one to three dimensions, and not {len(given)}")
     x, y, z = (*given, 1, 1)[:3]
     return x, y, z
+
+
+def serve_by_image(file: str, entry: str, operation: str, dtypes: str, block: int) -> None:
+    """For generated operators: load_kernel and register in one, with the names of dtypes as a text with commas."""
+    kernel = load_kernel(file, entry)
+    kernel.register(operation, dtypes=[getattr(torch, name) for name in dtypes.split(",")], block=block)

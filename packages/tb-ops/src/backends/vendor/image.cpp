@@ -43,14 +43,17 @@ tb_image_tensor describe(const tb_kernel_tensor &tensor) {
 // A call may have a number where the schema has a tensor, and none where it has an optional number.
 tb_status plan(void *self, const tb_kernel_call *call, uint64_t *, void **) {
   const auto &entry = *static_cast<const ImageEntry *>(self);
+  const auto refuse = [&](const char *text) {
+    runtime.device.set_error(TB_UNSUPPORTED, 0, call->device, entry.image->entry().c_str(), text);
+    return TB_UNSUPPORTED;
+  };
+  if (!(runtime.driver->groups & TB_GROUP_MODULE)) return refuse("the driver loads no images");
   for (uint32_t i = 0; i < call->argument_count; i++) {
     const bool tensor = entry.parameters[i] < Parameter::integer;
     const int32_t kind = call->arguments[i].kind;
     if (kind == (tensor ? TB_ARGUMENT_TENSOR : TB_ARGUMENT_NUMBER)) continue;
     if (kind == TB_ARGUMENT_NONE && entry.parameters[i] == Parameter::optional_tensor) continue;
-    const char *text = tensor ? "an image takes no number in place of a tensor" : "an image takes no absent number";
-    runtime.device.set_error(TB_UNSUPPORTED, 0, call->device, entry.image->entry().c_str(), text);
-    return TB_UNSUPPORTED;
+    return refuse(tensor ? "an image takes no number in place of a tensor" : "an image takes no absent number");
   }
   return TB_OK;
 }
