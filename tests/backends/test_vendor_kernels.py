@@ -257,7 +257,7 @@ def test_entries_that_serve_nothing_say_why(run_beside: RunBeside) -> None:
         torch.ones(1, device="tb")
         problems = {k.name[7:]: k.problem for k in tb_ops.vendor_kernels() if k.problem}
         assert problems == {
-            "unknown": "this PyTorch has no such operator",
+            "unknown": "there is no such operator",
             "composed": "PyTorch composes it of other operators: serve those",
             "functional": "it has no outputs as arguments: name the overload with out=",
         }, problems

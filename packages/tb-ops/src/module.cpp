@@ -1,6 +1,8 @@
 // The extension module of tb-ops: bindings only.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -19,7 +21,9 @@
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
 #include "backends/torch_cuda/torch_cuda.h"
+#include "backends/vendor/image.h"
 #include "backends/vendor/table.h"
+#include "backends/vendor/vendor.h"
 #include "custom/custom.h"
 #include "dispatch/fallback_stats.h"
 #include "dispatch/forced_fallback.h"
@@ -113,6 +117,40 @@ void set_fallback_mode(const std::string &mode) {
   throw nb::value_error(("fallback mode '" + mode + "' is not one of allow, warn, error").c_str());
 }
 
+using Dimensions = std::tuple<uint32_t, uint32_t, uint32_t>;
+
+void launch_image(ops::vendor::Image &image, int device, Dimensions grid, Dimensions block, uint64_t shared_memory,
+                  const std::vector<nb::bytes> &parameters) {
+  ops::vendor::Image::Launch launch{{std::get<0>(grid), std::get<1>(grid), std::get<2>(grid)},
+                                    {std::get<0>(block), std::get<1>(block), std::get<2>(block)},
+                                    shared_memory,
+                                    {}};
+  for (const nb::bytes &bytes : parameters) launch.arguments.emplace_back(bytes.c_str(), bytes.size());
+  const nb::gil_scoped_release released;
+  image.launch(static_cast<c10::DeviceIndex>(device), launch);
+}
+
+nb::tuple added_backend(const tb_operator_backend &table) {
+  return nb::make_tuple(nb::capsule(&table, TB_OPERATOR_BACKEND_CAPSULE), ops::own_source);
+}
+
+void set_added_backends(const std::vector<std::pair<nb::object, std::string>> &given) {
+  std::vector<ops::OperatorBackend> added;
+  for (const auto &[capsule, source] : given) {
+    void *table = PyCapsule_GetPointer(capsule.ptr(), TB_OPERATOR_BACKEND_CAPSULE);
+    if (!table) {
+      PyErr_Clear();
+      const std::string found = nb::cast<std::string>(nb::repr(capsule));
+      TORCH_CHECK(false, source, " gave ", found,
+                  " and no capsule named " TB_OPERATOR_BACKEND_CAPSULE
+                  ". See tb/operator_backend.h, and install a version of the package for this tb-ops");
+    }
+    capsule.inc_ref(); // for the life of the process
+    added.push_back({static_cast<const tb_operator_backend *>(table), source});
+  }
+  ops::set_added_backends(added);
+}
+
 void bind_backends(nb::module_ &m) {
   m.def("initialize", &ops::initialize, nb::call_guard<nb::gil_scoped_release>(),
         "Opens the driver and registers the kernels that fit it. Once; cheap after that.");
@@ -127,12 +165,20 @@ void bind_backends(nb::module_ &m) {
       [] {
         nb::list out;
         for (const auto &[backend, serves] : ops::backends())
-          out.append(nb::make_tuple(backend->name, serves, backend->description, backend->rule));
+          out.append(nb::make_tuple(backend.table->name, serves, backend.table->description, backend.table->rule,
+                                    backend.source));
         return out;
       },
-      nb::sig("def backends() -> list[tuple[str, bool, str, str]]"),
-      "(name, whether it serves the open driver, what its operators are, which drivers it serves) of every set of "
-      "operators, in the order in which they register. Empty before initialize().");
+      nb::sig("def backends() -> list[tuple[str, bool, str, str, str]]"),
+      "(name, whether it serves the open driver, what its operators are, which drivers it serves, where it is from) of "
+      "every set of operators, in the order in which they register. Empty before initialize().");
+  m.attr("_added_backends") =
+      nb::make_tuple(added_backend(ops::torch_cuda::backend), added_backend(ops::aclnn::backend));
+  m.def("set_added_backends", &set_added_backends, "backends"_a,
+        nb::sig("def set_added_backends(backends: list[tuple[object, str]]) -> None"),
+        "Sets the tables by tb/operator_backend.h, each in its capsule with the name of where it is from, beside the "
+        "sets "
+        "of operators that are not listed in _added_backends.");
   m.def("add_kernel_library", &ops::vendor::add_library, "path"_a,
         "Names a library of a vendor's kernels (tb/kernels.h), which initialize() opens.");
   m.def(
@@ -150,6 +196,38 @@ void bind_backends(nb::module_ &m) {
       nb::sig("def vendor_kernels() -> list[tuple[str, str, str, int, dict[str, int], str]]"),
       "(name, operation, where it is from, calls that it ran, calls that it left to others by reason, why it serves "
       "nothing or \"\") of each entry of the vendor's tables.");
+  nb::class_<ops::vendor::Image>(m, "Image", "A kernel in an image of the driver's module_load (tb/image_kernel.h).");
+  m.def(
+      "image",
+      [](nb::bytes bytes, const std::string &entry) {
+        return std::make_shared<ops::vendor::Image>(std::string(bytes.c_str(), bytes.size()), entry);
+      },
+      "image"_a, "entry"_a, "Loaded on a device when it first runs there.");
+  m.def(
+      "image_parameter",
+      [](const std::optional<at::Tensor> &tensor) {
+        const std::string bytes = ops::vendor::image_parameter(tensor.value_or(at::Tensor()));
+        return nb::bytes(bytes.data(), bytes.size());
+      },
+      "tensor"_a.none(), "The bytes of a parameter that is a tensor, or an absent one.");
+  m.def("launch_image", &launch_image, "image"_a, "device"_a, "grid"_a, "block"_a, "shared_memory"_a, "parameters"_a,
+        "Queues a launch on the device's current stream. Each parameter is its bytes.");
+  m.def(
+      "launch_image_elements",
+      [](ops::vendor::Image &image, int device, int64_t elements, uint32_t block,
+         const std::vector<nb::bytes> &parameters) {
+        std::vector<std::string> given;
+        for (const nb::bytes &bytes : parameters) given.emplace_back(bytes.c_str(), bytes.size());
+        const nb::gil_scoped_release released;
+        image.launch_elements(static_cast<c10::DeviceIndex>(device), elements, block, std::move(given));
+      },
+      "image"_a, "device"_a, "elements"_a, "block"_a, "parameters"_a,
+      "Queues a thread for each element, in blocks of at most `block` threads.");
+  m.def("serve_by_image", &ops::vendor::serve_by_image, "image"_a, "operation"_a, "source"_a, "dtypes"_a, "block"_a,
+        nb::call_guard<nb::gil_scoped_release>(),
+        "The image serves an operator, by its overload with out=, for tensors of these dtypes (bits of TB_DTYPE_BIT).");
+  m.def("serve_defined", &ops::vendor::serve_defined, "operation"_a, nb::call_guard<nb::gil_scoped_release>(),
+        "Registers the kernels of the tables' entries of an operator that was defined after initialize().");
   m.def(
       "cuda_operators",
       [] {

@@ -55,7 +55,12 @@ def test_the_text_that_the_mistakes_below_start_from_is_right(read):
         ("library: mychip", "library: My-Chip", "'My-Chip'; write a name for torch.ops"),
         ("headers: [kernels.h]", "headers: kernels.h", "write a list"),
         ("    kernel: mychip::swish\n", "", "ops.yaml:5: 'kernel' is missing"),
-        ("kernel: mychip::swish\n", "kernel: {device: swish.cubin}\n", "write a C++ function's name"),
+        ("kernel: mychip::swish\n", "kernel: {device: swish.cubin}\n", "write a C++ function's name, {image: FILE,"),
+        ("kernel: mychip::swish\n", "kernel: {image: swish.cubin}\n", "kernel: 'entry' is missing"),
+        ("kernel: mychip::swish\n", "kernel: {image: a, entry: b, dtypes: [half]}\n", "dtype 'half' is unknown"),
+        ("kernel: mychip::swish\n", "kernel: {image: a, entry: b, block: 0}\n", "block is 0; write a number"),
+        ("kernel: mychip::swish\n", "kernel: {image: a, entry: b, host: 3}\n", "host is 3; write a C++ function"),
+        ("kernel: mychip::swish\n", "kernel: {table: a, block: 3}\n", "'block' is not understood"),
         ("    kernel: mychip::swish\n", "    kernal: x\n", "'kernal' is not understood"),
         ("float beta=1.0) -> Tensor", "float beta=1.0)", "ops.yaml:5: schema"),
         ("Tensor? w", "Tensr? w", "PyTorch cannot read the schema"),
@@ -88,6 +93,30 @@ def test_a_mistake_is_refused_with_its_place_and_what_to_write(read, old, new, w
     with pytest.raises(DeclarationError, match=re.escape(wanted)) as raised:
         read((HEAD + SWISH).replace(old, new, 1))
     assert "ops.yaml" in str(raised.value)
+
+
+def test_an_operator_with_a_kernel_of_the_device_has_an_overload_with_out(read):
+    entry = "  - schema: mix.rows(Tensor x, *, float weight=0.5) -> (Tensor out, Tensor norm)\n"
+    rules = "    outputs: [{like: x}, {sizes: [x.size(0)], dtype: x}]\n"
+    image = emit.file_text(
+        read(HEAD + entry + "    kernel: {image: a.cubin, entry: mix, dtypes: [int8, bool]}\n" + rules)
+    )
+    schema = "mix.rows_out(Tensor x, *, float weight=0.5, Tensor(a!) out, Tensor(b!) norm) -> (Tensor(a!), Tensor(b!))"
+    assert schema in image
+    assert 'tb::serve_by_image(&module, "a.cubin", "mix", "mychip::mix.rows_out", "int8,bool", 256)' in image
+    assert "mix_rows_tb" not in image
+    assert 'TORCH_CHECK_NOT_IMPLEMENTED(false, "mychip::mix.rows runs on tb devices by the kernel mix' in image
+    table = emit.file_text(read(HEAD + entry + "    kernel: {table: mychip.mix, host: mychip::mix}\n" + rules))
+    assert 'tb::serve_by_table("mychip::mix.rows_out")' in table
+    assert "mychip::mix(x, weight, out, norm);" in table
+
+
+def test_a_kernel_of_the_device_cannot_write_arguments_or_take_lists(read):
+    kernel = "    kernel: {image: a, entry: b}\n"
+    with pytest.raises(DeclarationError, match="kernels of the device write new tensors"):
+        read(HEAD + "  - schema: fill(Tensor(a!) x) -> ()\n" + kernel)
+    with pytest.raises(DeclarationError, match=r"'n' is of type int\[\], which no kernel of an image takes"):
+        read(HEAD + "  - schema: rows(Tensor x, int[] n) -> Tensor\n" + kernel + "    outputs: [{like: x}]\n")
 
 
 @pytest.mark.parametrize("text", ["", "- 1", "a: [", "operators: 3\nlibrary: a\nmodule: b\nheaders: []"])

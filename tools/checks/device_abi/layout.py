@@ -16,11 +16,11 @@ from checks.device_abi.slots import Group
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 STANDARDS = [("CC", "cc", "c", "c99"), ("CC", "cc", "c", "c11"), ("CXX", "c++", "c++", "c++17")]
 STANDARDS += [("CXX", "c++", "c++", "c++20")]
-HEADERS = ("tb/driver.h", "tb/graph.h", "tb/kernels.h", "tb/component.h")
+HEADERS = ("tb/driver.h", "tb/graph.h", "tb/kernels.h", "tb/component.h", "tb/operator_backend.h")
 # The frozen macros, in addition to the enumerators. The version numbers may grow, so they are not frozen.
 MACROS = [
     *("TB_CLOSURE_ALIGNMENT", "TB_DRIVER_ENTRY", "TB_EXPORT_CAPSULE", "TB_EXPORT_ATTRIBUTE"),
-    *("TB_GRAPH_EXTENSION", "TB_KERNELS_EXTENSION"),
+    *("TB_GRAPH_EXTENSION", "TB_KERNELS_EXTENSION", "TB_OPERATOR_BACKEND_CAPSULE"),
 ]
 
 Layout = dict[str, Any]

@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "tb/kernels.h"
 #include "tb/races.h"
 
 namespace tb::layers {
@@ -38,9 +39,10 @@ tb_status Layer::no_memory(const std::exception &error) const noexcept {
 
 tb_status Layer::extension(const char *name, uint32_t version, void *table, uint32_t size,
                            void (*wrap_graph)(const tb_graph_api &, tb_graph_api &)) {
-  // Its functions are a layer's own and take no handle that this layer changes.
-  if (name && std::strcmp(name, TB_RACES_EXTENSION) == 0 && inner.get_extension)
-    return inner.get_extension(inner_self, name, version, table, size);
+  // Their functions have a self of their own, and layers change no handle.
+  const bool passes =
+      name && (std::strcmp(name, TB_RACES_EXTENSION) == 0 || std::strcmp(name, TB_KERNELS_EXTENSION) == 0);
+  if (passes && inner.get_extension) return inner.get_extension(inner_self, name, version, table, size);
   if (!name || std::strcmp(name, TB_GRAPH_EXTENSION) != 0)
     return fail(TB_NOT_FOUND,
                 "the layer %s cannot wrap the extension '%s', which it does not know. Open the driver "

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <thread>
 
+#include "tb/kernels.h"
+
 namespace tb::layers {
 
 int32_t Serialise::device_of(tb_stream *stream) const {
@@ -157,6 +159,16 @@ tb_status Serialise::around(On<Slot::device_synchronize>, Next next, int32_t dev
     ends.clear();
   }
   return wait_and_destroy(events, status);
+}
+
+tb_status Serialise::around(On<Slot::get_extension>, Next next, const char *name, uint32_t version, void *, uint32_t) {
+  std::lock_guard lock(mutex_);
+  if (!name || std::strcmp(name, TB_KERNELS_EXTENSION) != 0) return next();
+  tb_kernels offered{};
+  offered.struct_size = sizeof offered;
+  if (const tb_status status = inner.get_extension(inner_self, name, version, &offered, sizeof offered)) return status;
+  return fail(TB_UNSUPPORTED, "calls of the driver's kernels would enter it beside others, which the layer serialise "
+                              "cannot prevent. Leave it out of TB_LAYERS to use them");
 }
 
 tb_status Serialise::around(On<Slot::close>, Next next) {

@@ -42,6 +42,8 @@ public:
   tb_status around(On<Slot::stream_synchronize>, Next next, tb_stream *stream);
   tb_status around(On<Slot::event_synchronize>, Next next, tb_event *event);
   tb_status around(On<Slot::device_synchronize>, Next next, int32_t device);
+  // Calls of tb.kernels would enter the driver beside others.
+  tb_status around(On<Slot::get_extension>, Next next, const char *name, uint32_t version, void *table, uint32_t size);
   tb_status around(On<Slot::close>, Next next);
 
 private:

@@ -28,6 +28,8 @@ from .fallback_stats import (
     set_fallback_mode,
 )
 from .headers import get_include
+from .image_kernels import DeviceKernel, load_kernel
+from .operator_backends import OperatorBackend, add_backends
 from .vendor_kernels import VendorKernel, add_libraries, vendor_kernels
 
 _core._connect()
@@ -56,6 +58,7 @@ def initialize() -> None:
     if mode is not None and not _state.initialized:
         _core.set_fallback_mode(mode)
     if not _state.libraries_added:
+        add_backends()
         add_libraries()
         _state.libraries_added = True
     _core.initialize()
@@ -89,21 +92,10 @@ def native() -> bool:
     return _core.native()
 
 
-class OperatorBackend(NamedTuple):
-    """A set of operators, and the drivers that it serves. Several sets may serve one driver."""
-
-    name: str
-    serves: bool
-    """Whether it serves the open driver."""
-    description: str
-    """What its operators are."""
-    rule: str
-    """Which drivers it serves."""
-
-
 def backends() -> list[OperatorBackend]:
-    """Every set of operators, in the order in which they register. A later set takes only what is still free.
+    """Every set of operators, in the order in which they register.
 
+    A later set of tb-ops takes only what is still free; one of another package may also replace kernels.
     The counted CPU fallback runs operators that none of them takes.
 
     Raises:
@@ -180,6 +172,7 @@ def aclnn_executors() -> AclnnExecutors:
 __all__ = [
     "AclnnExecutors",
     "AclnnLibrary",
+    "DeviceKernel",
     "Fallback",
     "KernelImages",
     "OperatorBackend",
@@ -195,6 +188,7 @@ __all__ = [
     "get_include",
     "initialize",
     "kernel_images",
+    "load_kernel",
     "missing_compiler",
     "native",
     "prepare_by",

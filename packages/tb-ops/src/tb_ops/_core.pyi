@@ -1,29 +1,12 @@
 from __future__ import annotations
 import collections.abc
+import torch
 import typing
-__all__: list[str] = ['KernelCompiler', 'aclnn_executors', 'aclnn_library', 'add_image_pack', 'add_kernel_library', 'architecture', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'layout_cached_operators', 'missing_compiler', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'used_kernels', 'vendor_kernels']
-class KernelCompiler:
+__all__: list[str] = ['Image', 'aclnn_executors', 'aclnn_library', 'add_kernel_library', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'image', 'image_parameter', 'initialize', 'kernel_images', 'launch_image', 'launch_image_elements', 'layout_cached_operators', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'serve_by_image', 'serve_defined', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'vendor_kernels']
+class Image:
     """
-    A compiler of device kernels.
+    A kernel in an image of the driver's module_load (tb/image_kernel.h).
     """
-    @staticmethod
-    def named(name: str, architecture: str, shim: str) -> KernelCompiler:
-        """
-        "nvrtc", "host", or a command that gets `-o IMAGE SOURCE`, with a shim's file ("": CUDA's).
-        """
-    @staticmethod
-    def of_device(device: int, architecture: str) -> KernelCompiler:
-        """
-        The one that serves the device; after initialize(). RuntimeError if none is known.
-        """
-    def begin_pack(self, folder: str, architecture: str) -> None:
-        """
-        Makes a pack's folder for the architecture. RuntimeError if it has images that another shim made.
-        """
-    def compile_into(self, folder: str, architecture: str, kernel: tuple[str, str, str, int, bool]) -> int:
-        """
-        Compiles a kernel into a pack that begin_pack() made, and returns the image's bytes. RuntimeError with the compiler's messages. Any thread may call this.
-        """
 def _connect() -> None:
     ...
 def _record_call_sites(offsets: tuple[int, int, int, int, int], namer: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -54,13 +37,9 @@ def add_kernel_library(path: str) -> None:
     """
     Names a library of a vendor's kernels (tb/kernels.h), which initialize() opens.
     """
-def architecture(device: int) -> str:
+def backends() -> list[tuple[str, bool, str, str, str]]:
     """
-    The device's architecture; after initialize().
-    """
-def backends() -> list[tuple[str, bool, str, str]]:
-    """
-    (name, whether it serves the open driver, what its operators are, which drivers it serves) of every set of operators, in the order in which they register. Empty before initialize().
+    (name, whether it serves the open driver, what its operators are, which drivers it serves, where it is from) of every set of operators, in the order in which they register. Empty before initialize().
     """
 def checked_operators() -> list[tuple[str, str]]:
     """
@@ -96,6 +75,14 @@ def host_accessible() -> bool:
     """
     True when the host may touch the device's memory: fallbacks then work in place, without copies.
     """
+def image(image: bytes, entry: str) -> Image:
+    """
+    Loaded on a device when it first runs there.
+    """
+def image_parameter(tensor: torch.Tensor | None) -> bytes:
+    """
+    The bytes of a parameter that is a tensor, or an absent one.
+    """
 def initialize() -> None:
     """
     Opens the driver and registers the kernels that fit it. Once; cheap after that.
@@ -103,6 +90,14 @@ def initialize() -> None:
 def kernel_images() -> tuple[int, int, str, int]:
     """
     Device kernels that this process compiled, those that it found in the cache, the cache's folder, and those of packs.
+    """
+def launch_image(image: Image, device: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared_memory: int, parameters: collections.abc.Sequence[bytes]) -> None:
+    """
+    Queues a launch on the device's current stream. Each parameter is its bytes.
+    """
+def launch_image_elements(image: Image, device: int, elements: int, block: int, parameters: collections.abc.Sequence[bytes]) -> None:
+    """
+    Queues a thread for each element, in blocks of at most `block` threads.
     """
 def layout_cached_operators() -> list[str]:
     """
@@ -127,6 +122,18 @@ def release_fallback(name: str, overload: str) -> None:
 def reset_fallbacks() -> None:
     """
     Empties the fallback statistics.
+    """
+def serve_by_image(image: Image, operation: str, source: str, dtypes: int, block: int) -> None:
+    """
+    The image serves an operator, by its overload with out=, for tensors of these dtypes (bits of TB_DTYPE_BIT).
+    """
+def serve_defined(operation: str) -> None:
+    """
+    Registers the kernels of the tables' entries of an operator that was defined after initialize().
+    """
+def set_added_backends(backends: list[tuple[typing.Any, str]]) -> None:
+    """
+    Sets the tables by tb/operator_backend.h, each in its capsule with the name of where it is from, beside the sets of operators that are not listed in _added_backends.
     """
 def set_fallback_mode(mode: str) -> None:
     """
@@ -156,4 +163,5 @@ def vendor_kernels() -> list[tuple[str, str, str, int, dict[str, int], str]]:
     """
     (name, operation, where it is from, calls that it ran, calls that it left to others by reason, why it serves nothing or "") of each entry of the vendor's tables.
     """
+_added_backends: tuple
 _tb_export: typing.Any

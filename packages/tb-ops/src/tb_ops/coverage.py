@@ -53,6 +53,8 @@ class Operator:
     """A key of KINDS."""
     reason: str
     """Why it waits, falls back or is unsupported, which sort of composite it is, or when a native-async one waits."""
+    backend: str = ""
+    """The name of the backend whose kernel it is (tb_ops.backends()); "" for others, and for views and copies."""
 
 
 def operators() -> list[Operator]:
@@ -81,13 +83,15 @@ def operators() -> list[Operator]:
 
 
 def _operator(name: str, waiting: dict[str, str], cached: set[str], sometimes: dict[str, str]) -> Operator:
-    table = dict(_TABLE_LINE.findall(torch._C._dispatch_dump_table(name)))
+    dump = torch._C._dispatch_dump_table(name)
+    table = dict(_TABLE_LINE.findall(dump))
+    backend = match[1] if (match := _BACKEND.search(dump)) else ""
     match table.get("PrivateUse1"):
         case "kernel" if name in waiting:
-            return Operator(name, "native-sync", waiting[name])
+            return Operator(name, "native-sync", waiting[name], backend)
         case "kernel" | "fallthrough":
             reasons = [sometimes[name]] if name in sometimes else []
-            return Operator(name, "native-async", "; ".join([*reasons, *[CACHES_LAYOUTS] * (name in cached)]))
+            return Operator(name, "native-async", "; ".join([*reasons, *[CACHES_LAYOUTS] * (name in cached)]), backend)
         case "math kernel":
             return Operator(name, "composite", "CompositeImplicitAutograd")
         case "default backend kernel":
@@ -119,6 +123,8 @@ def _whose(table: dict[str, str]) -> str:
 
 # Matches lines such as "CPU: registered at FILE:LINE [math kernel]".
 _TABLE_LINE = re.compile(r"^(\w+): .*\[([^\]]*)\]$", re.MULTILINE)
+# A backend registers its kernels with its name and source in place of a file: "registered at jit (tb-ops):0 [kernel]".
+_BACKEND = re.compile(r"^PrivateUse1: registered at (\S+) \(.*\):0 \[kernel\]$", re.MULTILINE)
 # The backends where an operator without a CPU kernel may have one. Builds without CUDA do not register CUDA's kernels.
 _BACKENDS = (
     *("CUDA", "MPS", "XPU", "MkldnnCPU", "QuantizedCPU", "QuantizedCUDA", "SparseCPU", "SparseCUDA"),
@@ -141,10 +147,13 @@ def summary(listing: list[Operator]) -> str:
     counts = Counter(operator.kind for operator in listing)
     lines = [f"{len(listing)} aten overloads of torch {torch.__version__} on driver {_driver()}:"]
     lines += [f"{counts[kind]:>6}  {kind:<13} {meaning}" for kind, meaning in KINDS.items()]
-    lines += ["", "Operators come from these backends, in this order; a later one takes what is still free:"]
+    owned = Counter(operator.backend for operator in listing)
+    lines += ["", "Operators come from these backends, which register in this order:"]
     for backend in backends():
         use = "serves" if backend.serves else "not used"
-        lines.append(f"{use:>8}  {backend.name:<11} {backend.description} (for: {backend.rule})")
+        count = f"; kernels for {owned[backend.name]} overloads" if backend.serves else ""
+        source = f"; from {backend.source}" if backend.source != "tb-ops" else ""
+        lines.append(f"{use:>8}  {backend.name:<11} {backend.description} (for: {backend.rule}{count}{source})")
     return "\n".join(lines)
 
 
@@ -179,11 +188,10 @@ def as_markdown(listing: list[Operator]) -> str:
     lines += ["| kind | overloads | meaning |", "| --- | ---: | --- |"]
     for kind, meaning in KINDS.items():
         lines.append(f"| {kind} | {sum(operator.kind == kind for operator in listing)} | {meaning} |")
-    lines += ["", "| backend | serves the driver | operators | drivers |", "| --- | --- | --- | --- |"]
+    lines += ["", "| backend | serves the driver | operators | drivers | from |", "| --- | --- | --- | --- | --- |"]
     for backend in backends():
-        lines.append(
-            f"| {backend.name} | {'yes' if backend.serves else 'no'} | {backend.description} | {backend.rule} |"
-        )
+        use = "yes" if backend.serves else "no"
+        lines.append(f"| {backend.name} | {use} | {backend.description} | {backend.rule} | {backend.source} |")
     for kind in KINDS:
         lines += ["", f"## {kind}", "", "| operator | |", "| --- | --- |"]
         lines += [f"| `{operator.name}` | {operator.reason} |" for operator in listing if operator.kind == kind]

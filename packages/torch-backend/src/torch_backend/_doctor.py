@@ -60,7 +60,11 @@ def _operators() -> list[str]:
     """The backends that serve the open driver, in the order in which they register."""
     import tb_ops
 
-    lines = [f"  {backend.name:<22} {backend.description}" for backend in tb_ops.backends() if backend.serves]
+    lines = [
+        f"  {each.name:<22} {each.description}" + (f" (from {each.source})" if each.source != "tb-ops" else "")
+        for each in tb_ops.backends()
+        if each.serves
+    ]
     if missing := tb_ops.missing_compiler():
         lines.append(f"  {'jit, not here':<22} {missing}")
     return lines

@@ -2,9 +2,9 @@
 #include "backends/aclnn/aclnn.h"
 
 #include "backends/aclnn/operands.h"
-#include "tensor/copy.h"
 
 #include <ATen/MemoryOverlap.h>
+#include <torch/version.h>
 
 #include <string_view>
 
@@ -13,17 +13,16 @@ namespace {
 
 State found;
 
-bool copy_on_device(const Tensor &from, const Tensor &to) {
-  if (!fits({&from, &to})) return false;
+int32_t copy_on_device(const void *source, const void *target) {
+  const Tensor &from = *static_cast<const Tensor *>(source), &to = *static_cast<const Tensor *>(target);
+  if (!fits({&from, &to})) return 0;
   if (to.numel() > 0) run("aten::copy_", function<"InplaceCopy">(), device_number(to), InPlace{to}, Input{from});
-  return true;
+  return 1;
 }
 
-} // namespace
-
-bool serves(const Runtime &) {
+int32_t serves(const tb_driver_api *driver, tb_driver *) {
   const uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_NATIVE;
-  if (runtime.closures || (runtime.driver->groups & needed) != needed) return false;
+  if (runtime.closures || (driver->groups & needed) != needed) return 0;
   tb_device_info info{};
   info.struct_size = sizeof info;
   check(runtime.device.device_info(0, &info), "device_get_info", 0);
@@ -31,14 +30,27 @@ bool serves(const Runtime &) {
   return found.ascend && !library().path.empty();
 }
 
-void install(torch::Library &aten, torch::Library &) {
-  Registrar registrar(aten);
+void install(const tb_operator_libraries *libraries) {
+  Registrar registrar(*static_cast<torch::Library *>(libraries->aten));
   register_table(registrar);
   register_composed(registrar);
-  if (function<"InplaceCopy">().found()) set_element_copy(&copy_on_device);
+  if (function<"InplaceCopy">().found()) libraries->set_element_copy(&copy_on_device);
   found.operators = registrar.count();
   found.missing = registrar.missing();
 }
+
+} // namespace
+
+const tb_operator_backend backend{sizeof backend,
+                                  TORCH_VERSION_MAJOR,
+                                  TORCH_VERSION_MINOR,
+                                  0,
+                                  "aclnn",
+                                  "operators of the vendor's library in two phases",
+                                  "the groups ASYNC and NATIVE, devices named Ascend, and the vendor's library",
+                                  "host_copy",
+                                  &serves,
+                                  &install};
 
 const State &state() { return found; }
 

@@ -1,11 +1,10 @@
 // The operators of Ascend's library aclnn, whose functions are called in two phases.
 #pragma once
-#include <torch/library.h>
-
+#include <cstddef>
 #include <string>
 #include <vector>
 
-#include "runtime/runtime.h"
+#include "tb/operator_backend.h"
 
 namespace tb::ops::aclnn {
 
@@ -15,9 +14,8 @@ struct State {
   std::vector<std::string> missing; // "aten::exp.out: aclnnExp": operators whose function the library lacks
 };
 
-// Whether the driver's devices are Ascend's, and the library could be opened.
-bool serves(const Runtime &runtime);
-void install(torch::Library &aten, torch::Library &autograd);
+// Serves devices of Ascend if the library could be opened.
+extern const tb_operator_backend backend;
 const State &state();
 
 } // namespace tb::ops::aclnn

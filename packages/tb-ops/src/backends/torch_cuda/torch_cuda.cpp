@@ -4,6 +4,8 @@
 #include <ATen/Context.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/library.h>
+#include <torch/version.h>
 
 #include <cstdlib>
 #include <string_view>
@@ -11,6 +13,7 @@
 #include "dispatch/data_dependent.h"
 #include "dispatch/fallback.h"
 #include "dispatch/redispatch.h"
+#include "runtime/runtime.h"
 #include "tensor/copy.h"
 
 namespace tb::ops::torch_cuda {
@@ -62,9 +65,7 @@ bool copy_elements(const at::Tensor &from, const at::Tensor &to) {
   return true;
 }
 
-} // namespace
-
-bool serves(const Runtime &) {
+int32_t serves(const tb_driver_api *, tb_driver *) {
   const char *value = std::getenv("TB_CUDA_OPERATORS");
   const std::string_view asked = value ? value : "";
   TORCH_CHECK(asked.empty() || asked == "own" || asked == "torch", "TB_CUDA_OPERATORS=", asked,
@@ -78,10 +79,8 @@ bool serves(const Runtime &) {
   return is_active;
 }
 
-bool active() { return is_active; }
-const std::string &reason() { return why_not; }
-
-void install(torch::Library &aten, torch::Library &) {
+void install(const tb_operator_libraries *libraries) {
+  auto &aten = *static_cast<torch::Library *>(libraries->aten);
   set_element_copy(&copy_elements);
   set_default_kernel(&run<cuda_kernels>);
   register_data_dependent<&run<waiting_cuda_kernels>>(aten);
@@ -96,5 +95,22 @@ void install(torch::Library &aten, torch::Library &) {
       aten.impl(c10::toString(name).c_str(), boxed());
   }
 }
+
+} // namespace
+
+const tb_operator_backend backend{
+    sizeof backend,
+    TORCH_VERSION_MAJOR,
+    TORCH_VERSION_MINOR,
+    0,
+    "torch_cuda",
+    "the CUDA kernels of the installed PyTorch",
+    "the groups ASYNC and NATIVE with native handles of CUDA, and a PyTorch with CUDA for the same devices",
+    "jit",
+    &serves,
+    &install};
+
+bool active() { return is_active; }
+const std::string &reason() { return why_not; }
 
 } // namespace tb::ops::torch_cuda

@@ -40,6 +40,7 @@ struct Choice {
   ~Choice();
 
   Entry *entry = nullptr;    // NULL: the earlier kernel runs
+  bool nothing = false;      // the outputs have no elements: no kernel runs
   std::vector<Count *> left; // for each entry that was asked in vain
   c10::DeviceIndex device = -1;
   std::vector<ResultLayout> outputs;
@@ -82,6 +83,8 @@ private:
   std::string ask(Entry &entry, std::vector<c10::IValue> inputs, const std::vector<at::Tensor> &outputs,
                   Choice &choice) const;
   void run(const c10::OperatorHandle &op, const Choice &choice, torch::jit::Stack *stack) const;
+  void compute(const c10::OperatorHandle &op, const Choice &choice, Arguments given,
+               const std::vector<at::Tensor> &outputs) const;
   Arguments inputs(Arguments arguments) const { return arguments.slice(0, functional_.schema().arguments().size()); }
   // The tensors that a call in place or with out= writes to.
   std::vector<at::Tensor> written(Arguments arguments) const;
@@ -91,6 +94,7 @@ private:
   const size_t outputs_;
   const std::vector<Entry *> entries_;
   const std::optional<c10::SafeKernelFunction> earlier_;
+  const bool delegates_; // the earlier kernel is PyTorch's own, which calls the form with out=; that one counts
   Choices choices_;
 };
 
@@ -175,7 +179,9 @@ VendorKernel::VendorKernel(const c10::OperatorHandle &op, Form form, const c10::
     : form_(form), functional_(functional), outputs_(outputs), entries_(std::move(entries)),
       earlier_(op.hasComputedKernelForDispatchKey(c10::DispatchKey::PrivateUse1)
                    ? std::optional(op.getComputedKernelForDispatchKey(c10::DispatchKey::PrivateUse1))
-                   : std::nullopt) {}
+                   : std::nullopt),
+      delegates_(form != Form::out && !op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) &&
+                 op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional)) {}
 
 void VendorKernel::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   const Arguments arguments = Arguments(*stack).slice(stack->size() - op.schema().arguments().size());
@@ -183,10 +189,12 @@ void VendorKernel::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet
   if (!key) return run_earlier(op, keys, stack);
   std::shared_ptr<const Choice> choice = choices_.find(*key);
   if (!choice) choices_.keep(*key, choice = choose(arguments));
-  for (Count *left : choice->left) left->fetch_add(1, std::memory_order_relaxed);
+  if (!delegates_)
+    for (Count *left : choice->left) left->fetch_add(1, std::memory_order_relaxed);
+  if (choice->nothing) return run(op, *choice, stack);
   if (!choice->entry) return run_earlier(op, keys, stack);
   if (const char *reason = obstacle(*choice, arguments)) {
-    choice->entry->left(reason)++;
+    if (!delegates_) choice->entry->left(reason)++;
     return run_earlier(op, keys, stack);
   }
   run(op, *choice, stack);
@@ -255,8 +263,9 @@ std::shared_ptr<const Choice> VendorKernel::choose(Arguments arguments) const {
       outputs[i] = meta_like(given[i]);
     }
   }
-  if (std::any_of(outputs.begin(), outputs.end(), [](const Tensor &output) { return output.numel() == 0; }))
-    return choice;
+  const auto is_empty = [](const Tensor &output) { return output.numel() == 0; };
+  choice->nothing = std::all_of(outputs.begin(), outputs.end(), is_empty);
+  if (std::any_of(outputs.begin(), outputs.end(), is_empty)) return choice;
   for (Entry *entry : entries_) {
     const std::string reason = ask(*entry, inputs, outputs, *choice);
     if (reason.empty()) break;
@@ -327,15 +336,21 @@ std::string VendorKernel::ask(Entry &entry, std::vector<IValue> inputs, const st
 void VendorKernel::run(const c10::OperatorHandle &op, const Choice &choice, torch::jit::Stack *stack) const {
   const size_t count = op.schema().arguments().size();
   const Arguments arguments = Arguments(*stack).slice(stack->size() - count);
-  const tb_kernel &kernel = choice.entry->kernel;
   const DeviceScope scope(choice.device);
   std::vector<Tensor> outputs;
   if (form_ == Form::functional)
     for (const ResultLayout &layout : choice.outputs) outputs.push_back(layout.make(choice.device));
   else
     outputs = written(arguments);
+  if (!choice.nothing) compute(op, choice, inputs(arguments), outputs);
+  stack->erase(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  for (size_t i = 0; i < op.schema().returns().size(); i++) stack->emplace_back(outputs[i]);
+}
+
+void VendorKernel::compute(const c10::OperatorHandle &op, const Choice &choice, Arguments given,
+                           const std::vector<Tensor> &outputs) const {
+  const tb_kernel &kernel = choice.entry->kernel;
   std::vector<IValue> changed;
-  Arguments given = inputs(arguments);
   if (!choice.prepared.empty()) {
     changed = given.vec();
     for (const Choice::Prepared &one : choice.prepared)
@@ -357,8 +372,6 @@ void VendorKernel::run(const c10::OperatorHandle &op, const Choice &choice, torc
   check(kernel.run(choice.entry->self, &call), kernel.name, choice.device, Failed::work);
   choice.entry->calls.fetch_add(1, std::memory_order_relaxed);
   if (launch_blocking()) synchronize(choice.device, name_of(op));
-  stack->erase(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
-  for (size_t i = 0; i < op.schema().returns().size(); i++) stack->emplace_back(outputs[i]);
 }
 
 } // namespace

@@ -13,6 +13,7 @@ namespace tb::ops::vendor {
 namespace {
 
 std::vector<std::string> libraries;
+std::mutex entries_mutex;
 std::vector<std::unique_ptr<Entry>> all;
 std::vector<Table> all_tables;
 
@@ -35,6 +36,7 @@ void add(const tb_kernels &table, const std::string &source) {
                 : !kernel.operation ? "operation"
                                     : "function `run`",
                 ". See tb/kernels.h, and report it to who ships ", source);
+    const std::lock_guard guard(entries_mutex);
     all.push_back(std::make_unique<Entry>(kernel, table.self, source));
   }
   all_tables.push_back({table, source});
@@ -47,6 +49,10 @@ void read_driver() {
       runtime.driver->get_extension(runtime.self, TB_KERNELS_EXTENSION, TB_KERNELS_VERSION, &table, sizeof table);
   if (status == TB_NOT_FOUND) {
     take_error_text(); // which is none
+    return;
+  }
+  if (status == TB_UNSUPPORTED) { // a layer that cannot pass the table
+    TORCH_WARN("The driver's own kernels (tb.kernels) are not used: ", take_error_text());
     return;
   }
   check(status, "get_extension", -1);
@@ -115,12 +121,26 @@ std::string Table::path_of(const std::string &name) const {
 const std::vector<Table> &tables() { return all_tables; }
 
 void read_tables() {
-  all.clear();
+  {
+    const std::lock_guard guard(entries_mutex);
+    std::erase_if(all, [](const std::unique_ptr<Entry> &entry) { return !entry->added; });
+  }
   all_tables.clear();
   read_driver();
   for (const std::string &path : libraries) read_library(path);
 }
 
-const std::vector<std::unique_ptr<Entry>> &entries() { return all; }
+void add_entry(std::unique_ptr<Entry> entry) {
+  const std::lock_guard guard(entries_mutex);
+  entry->added = true;
+  all.push_back(std::move(entry));
+}
+
+std::vector<Entry *> entries() {
+  const std::lock_guard guard(entries_mutex);
+  std::vector<Entry *> out;
+  for (const std::unique_ptr<Entry> &entry : all) out.push_back(entry.get());
+  return out;
+}
 
 } // namespace tb::ops::vendor

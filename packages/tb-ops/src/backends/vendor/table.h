@@ -41,6 +41,7 @@ public:
   void *const self;
   const std::string source; // the driver's name, or the library's path
   std::string problem;      // why it serves nothing; empty if it serves its operator
+  bool added = false;       // by add_entry()
   Count calls = 0;
 
 private:
@@ -68,7 +69,10 @@ void add_library(const std::string &path);
 // if a table has an entry without a name, an operator or a function.
 void read_tables();
 
-// All entries, those of the driver first. Empty before read_tables().
-const std::vector<std::unique_ptr<Entry>> &entries();
+// Adds an entry that is of no table. read_tables() keeps it.
+void add_entry(std::unique_ptr<Entry> entry);
+
+// All entries: those that were added before read_tables(), those of the driver, of the libraries, and what was added since.
+std::vector<Entry *> entries();
 
 } // namespace tb::ops::vendor

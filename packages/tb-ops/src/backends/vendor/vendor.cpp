@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,12 +19,6 @@ namespace {
 using c10::OperatorHandle;
 
 bool is_written(const c10::Argument &argument) { return argument.alias_info() && argument.alias_info()->isWrite(); }
-
-// The number of arguments at the end of a schema that are written to, which are the outputs.
-size_t count_outputs(const c10::FunctionSchema &schema) {
-  const auto &arguments = schema.arguments();
-  return std::find_if_not(arguments.rbegin(), arguments.rend(), &is_written) - arguments.rbegin();
-}
 
 // Whether a schema has the inputs of another one, and writes to its first argument, or to none.
 bool has_inputs(const c10::FunctionSchema &schema, c10::ArrayRef<c10::Argument> inputs, bool in_place) {
@@ -64,54 +59,107 @@ void enter(const OperatorHandle &op, Form form, const OperatorHandle &functional
   const std::string &name = op.operator_name().name, space = name.substr(0, name.find("::"));
   std::unique_ptr<torch::Library> &library = libraries[space];
   if (!library)
-    library = std::make_unique<torch::Library>(torch::Library::IMPL, space, c10::DispatchKey::PrivateUse1, __FILE__,
-                                               __LINE__);
+    library = std::make_unique<torch::Library>(torch::Library::IMPL, space, c10::DispatchKey::PrivateUse1,
+                                               "vendor (tb-ops)", 0); // as backends.cpp names places
   torch::CppFunction kernel = vendor_kernel(op, form, functional, outputs, entries);
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard quiet(&silence);
   library->impl(name_of(op).c_str(), std::move(kernel));
 }
 
-// Registers the entries of one operation. Returns why they serve nothing; empty if they do.
-std::string enter(const Overloads &all, const std::string &operation, const std::vector<Entry *> &entries) {
-  const size_t dot = operation.find('.');
-  const auto op = c10::Dispatcher::singleton().findSchema(
-      {operation.substr(0, dot), dot == std::string::npos ? "" : operation.substr(dot + 1)});
-  if (!op) return "this PyTorch has no such operator";
-  const std::string &name = op->operator_name().name;
-  const size_t outputs = count_outputs(op->schema());
-  const c10::ArrayRef<c10::Argument> arguments = op->schema().arguments();
-  if (outputs == 0 || op->schema().returns().size() != outputs)
+// The forms of an operation that its entries serve.
+struct Forms {
+  std::optional<OperatorHandle> out, functional, in_place;
+  size_t outputs = 0;
+};
+
+constexpr char unknown[] = "there is no such operator";
+
+// Returns why the operation cannot be served; empty if it can.
+std::string find_forms(const std::string &operation, Forms &forms) {
+  forms.out = find_operation(operation);
+  if (!forms.out) return unknown;
+  const std::string &name = forms.out->operator_name().name;
+  forms.outputs = count_outputs(forms.out->schema());
+  const c10::ArrayRef<c10::Argument> arguments = forms.out->schema().arguments();
+  if (forms.outputs == 0 || forms.out->schema().returns().size() != forms.outputs)
     return "it has no outputs as arguments: name the overload with out=";
-  const c10::ArrayRef<c10::Argument> inputs = arguments.slice(0, arguments.size() - outputs);
-  const std::optional<OperatorHandle> functional = find_form(all, name, inputs, false);
-  if (!functional) return "it has no form that returns new tensors";
-  if (functional->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
+  const c10::ArrayRef<c10::Argument> inputs = arguments.slice(0, arguments.size() - forms.outputs);
+  const Overloads all = overloads();
+  forms.functional = find_form(all, name, inputs, false);
+  if (!forms.functional) return "it has no form that returns new tensors";
+  if (forms.functional->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
     return "PyTorch composes it of other operators: serve those";
-  enter(*op, Form::out, *functional, outputs, entries);
-  enter(*functional, Form::functional, *functional, outputs, entries);
-  if (const auto in_place = find_form(all, name + "_", inputs, true); in_place && outputs == 1)
-    enter(*in_place, Form::in_place, *functional, outputs, entries);
+  if (forms.outputs == 1) forms.in_place = find_form(all, name + "_", inputs, true);
   return "";
 }
 
+void enter(const Forms &forms, const std::vector<Entry *> &entries) {
+  enter(*forms.out, Form::out, *forms.functional, forms.outputs, entries);
+  enter(*forms.functional, Form::functional, *forms.functional, forms.outputs, entries);
+  if (forms.in_place) enter(*forms.in_place, Form::in_place, *forms.functional, forms.outputs, entries);
+}
+
+std::mutex entering;
+bool installed = false;
+
 } // namespace
 
-bool serves(const Runtime &) { return !entries().empty(); }
+std::optional<OperatorHandle> find_operation(const std::string &operation) {
+  const size_t dot = operation.find('.');
+  return c10::Dispatcher::singleton().findSchema(
+      {operation.substr(0, dot), dot == std::string::npos ? "" : operation.substr(dot + 1)});
+}
+
+size_t count_outputs(const c10::FunctionSchema &schema) {
+  const auto &arguments = schema.arguments();
+  return std::find_if_not(arguments.rbegin(), arguments.rend(), &is_written) - arguments.rbegin();
+}
+
+bool serves(const Runtime &) { return true; }
 
 void install(torch::Library &, torch::Library &) {
-  const Overloads all = overloads();
+  const std::lock_guard guard(entering);
   std::map<std::string, std::vector<Entry *>> operations;
-  for (const std::unique_ptr<Entry> &entry : entries()) operations[entry->kernel.operation].push_back(entry.get());
+  for (Entry *entry : entries()) operations[entry->kernel.operation].push_back(entry);
   for (const auto &[operation, of_operation] : operations) {
-    const std::string problem = enter(all, operation, of_operation);
-    if (problem.empty()) continue;
+    Forms forms;
+    const std::string problem = find_forms(operation, forms);
+    if (problem.empty()) enter(forms, of_operation);
     for (Entry *entry : of_operation) {
       entry->problem = problem;
-      TORCH_WARN("The kernel ", entry->kernel.name, " of ", entry->source, " serves nothing: ", operation, ": ",
-                 problem);
+      // The library of another operator may be imported later.
+      if (!problem.empty() && (problem != unknown || operation.starts_with("aten::")))
+        TORCH_WARN("The kernel ", entry->kernel.name, " of ", entry->source, " serves nothing: ", operation, ": ",
+                   problem);
     }
   }
+  installed = true;
+}
+
+void serve(std::unique_ptr<Entry> entry) {
+  const std::lock_guard guard(entering);
+  const std::string operation = entry->kernel.operation;
+  Forms forms;
+  const std::string problem = find_forms(operation, forms);
+  TORCH_CHECK(problem.empty(), "The kernel ", entry->kernel.name, " of ", entry->source, " cannot serve ", operation,
+              ": ", problem);
+  Entry *added = entry.get();
+  add_entry(std::move(entry));
+  if (installed) enter(forms, {added});
+}
+
+void serve_defined(const std::string &operation) {
+  const std::lock_guard guard(entering);
+  if (!installed) return;
+  std::vector<Entry *> waiting;
+  for (Entry *entry : entries())
+    if (entry->problem == unknown && entry->kernel.operation == operation) waiting.push_back(entry);
+  if (waiting.empty()) return;
+  Forms forms;
+  const std::string problem = find_forms(operation, forms);
+  if (problem.empty()) enter(forms, waiting);
+  for (Entry *entry : waiting) entry->problem = problem;
 }
 
 } // namespace tb::ops::vendor

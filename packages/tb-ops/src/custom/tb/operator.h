@@ -13,6 +13,8 @@
 #include <c10/util/OptionalArrayRef.h>
 #include <torch/version.h>
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <concepts>
 #include <memory>
@@ -38,6 +40,32 @@ inline int connect(const char *library) {
                library, TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, ops.torch_major, ops.torch_minor, library);
   ops = {};
   return 0;
+}
+
+// Lets a kernel of an image serve an operator by its overload with out= (tb_ops.load_kernel). `file` is relative to the
+// folder of the library that has the object `inside`; dtypes are names with commas. To be called after connect(), when the
+// operator is defined. Returns 1, or 0 with a Python exception set.
+inline int serve_by_image(const void *inside, const char *file, const char *entry, const char *operation,
+                          const char *dtypes, int block) {
+  Dl_info library{};
+  const std::string path = dladdr(inside, &library) ? library.dli_fname : "";
+  const std::string image = path.substr(0, path.rfind('/') + 1) + file;
+  PyObject *kernels = PyImport_ImportModule("tb_ops.image_kernels");
+  PyObject *done =
+      kernels ? PyObject_CallMethod(kernels, "serve_by_image", "ssssi", image.c_str(), entry, operation, dtypes, block)
+              : nullptr;
+  Py_XDECREF(kernels);
+  Py_XDECREF(done);
+  return done != nullptr;
+}
+
+// Lets the entries of tables (tb/kernels.h) serve an operator that this library defined. As above.
+inline int serve_by_table(const char *operation) {
+  PyObject *core = PyImport_ImportModule("tb_ops._core");
+  PyObject *done = core ? PyObject_CallMethod(core, "serve_defined", "s", operation) : nullptr;
+  Py_XDECREF(core);
+  Py_XDECREF(done);
+  return done != nullptr;
 }
 
 // Returns the tb device of all tensors among a kernel's arguments. Throws if they are not on one tb device. Undefined

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import schema
@@ -14,6 +14,18 @@ from . import expression
 
 TOP = {"library": True, "module": True, "headers": True, "operators": True}
 OPERATOR = {"schema": True, "kernel": True, "outputs": False, "checks": False, "gradients": False}
+IMAGE = {"image": True, "entry": True, "dtypes": False, "block": False, "host": False}
+TABLE = {"table": True, "host": False}
+# What an image can be of (tb_ops.image_kernels), and the types of its parameters (tb/image_kernel.h).
+IMAGE_DTYPES = (
+    *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"),
+    *("complex64", "complex128"),
+)
+IMAGE_TYPES = (
+    *("Tensor", "Tensor?", "int", "int?", "SymInt", "float", "float?", "bool", "bool?"),
+    *("Scalar", "Scalar?", "ScalarType", "ScalarType?"),
+)
+FUNCTION = r"(::)?[A-Za-z_]\w*(::[A-Za-z_]\w*)*"
 # The types that an argument may have, which are those that launch() can carry to the worker.
 TYPES = (
     *("Tensor", "Tensor?", "Tensor[]", "int", "int?", "SymInt", "float", "float?", "bool", "bool?", "str", "str?"),
@@ -77,11 +89,31 @@ class Output:
 
 
 @dataclass(frozen=True)
+class DeviceKernel:
+    """A kernel that a tb device has itself: one of an image, or an entry of a table (tb/kernels.h)."""
+
+    image: str
+    """The image's file, beside the extension module; "" for an entry of a table."""
+    entry: str
+    dtypes: list[str]
+    """What the tensors of a call of an image must be of: names of torch."""
+    block: int
+    """The most threads of an image's block."""
+
+    @property
+    def description(self) -> str:
+        where = f"of the image {self.image}" if self.image else "of a table (tb/kernels.h)"
+        return f"the kernel {self.entry} {where}"
+
+
+@dataclass(frozen=True)
 class CustomOperator:
     """One entry of the file."""
 
     operator: Operator
     kernel: str
+    """The C++ function that runs on the host; "" if there is none, which only an operator with device_kernel may."""
+    device_kernel: DeviceKernel | None
     outputs: list[Output]
     checks: list[tuple[str, str]]
     """Conditions that must hold, each with the text of the error."""
@@ -157,8 +189,10 @@ def _operator(place: str, entry: Any) -> CustomOperator:
         raise DeclarationError(f"{place}: PyTorch cannot read the schema {given!r}: {error}") from error
     place = f"{place}: operator {operator.name!r}"
     _check_schema(place, operator)
-    kernel = _text(f"{place}: kernel", entry["kernel"], r"(::)?[A-Za-z_]\w*(::[A-Za-z_]\w*)*", "a C++ function's name")
-    result = CustomOperator(operator, kernel, _outputs(place, operator, entry.get("outputs", [])), [], None)
+    kernel, device_kernel = _kernel(f"{place}: kernel", operator, entry["kernel"])
+    result = CustomOperator(
+        operator, kernel, device_kernel, _outputs(place, operator, entry.get("outputs", [])), [], None
+    )
     for i, check in enumerate(_list(f"{place}: checks", entry.get("checks", []), "conditions with their error texts")):
         where = f"{place}: checks[{i}]"
         if not isinstance(check, dict) or len(check) != 1:
@@ -166,7 +200,37 @@ def _operator(place: str, entry: Any) -> CustomOperator:
         [(condition, text)] = check.items()
         _checked(where, expression.rule, str(condition), result.arguments)
         result.checks.append((str(condition), str(text)))
-    return CustomOperator(operator, kernel, result.outputs, result.checks, _gradients(place, result, entry))
+    return replace(result, gradients=_gradients(place, result, entry))
+
+
+def _kernel(place: str, operator: Operator, given: Any) -> tuple[str, DeviceKernel | None]:
+    """The host's function, and the device's kernel."""
+    wanted = "a C++ function's name, {image: FILE, entry: NAME} or {table: NAME}"
+    if not isinstance(given, dict):
+        return _text(place, given, FUNCTION, wanted), None
+    is_image = "image" in given
+    _keys(place, given, IMAGE if is_image else TABLE, wanted)
+    host = _text(f"{place}: host", given["host"], FUNCTION, "a C++ function's name") if "host" in given else ""
+    if not operator.schema.returns:
+        raise DeclarationError(f"{place}: kernels of the device write new tensors: return them, or name a C++ function")
+    if not is_image:
+        return host, DeviceKernel("", _text(f"{place}: table", given["table"], r"\S+", "an entry's name"), [], 0)
+    file = _text(f"{place}: image", given["image"], r"[^/].*", "a file beside the extension module")
+    name = _text(f"{place}: entry", given["entry"], r"\S+", "the kernel's name in the image")
+    for argument in operator.arguments:
+        if plain_type(argument) not in IMAGE_TYPES:
+            raise DeclarationError(
+                f"{place}: argument {argument.name!r} is of type {argument.schema_type}, which no kernel of an image "
+                f"takes. Take one of {', '.join(IMAGE_TYPES)}, or an entry of a table"
+            )
+    dtypes = [str(each) for each in _list(f"{place}: dtypes", given.get("dtypes", ["float32"]), "names of dtypes")]
+    for each in dtypes:
+        if each not in IMAGE_DTYPES:
+            raise DeclarationError(f"{place}: dtype {each!r} is unknown: take some of {', '.join(IMAGE_DTYPES)}")
+    block = given.get("block", 256)
+    if not isinstance(block, int) or block < 1:
+        raise DeclarationError(f"{place}: block is {block!r}; write a number of threads")
+    return host, DeviceKernel(file, name, dtypes, block)
 
 
 def _check_schema(place: str, operator: Operator) -> None:

@@ -31,7 +31,8 @@ $headers
 #pragma GCC diagnostic ignored "-Wunused-parameter" // a shape rule need not look at every argument
 
 // Of each operator: NAME_shape checks the arguments and makes the outputs, on the device of the inputs (on meta tensors
-// that is all); NAME_cpu calls the kernel, NAME_tb queues the call, NAME_autograd records it for the backward pass.
+// that is all); NAME_cpu calls the kernel, NAME_tb queues the call, NAME_autograd records it for the backward pass. An
+// operator that a kernel of the device computes has no NAME_tb: tb-ops calls that kernel.
 namespace {
 $operators$calls$gradients
 // ---- registration -----------------------------------------------------------------------------------------------
@@ -51,7 +52,7 @@ $registrations
 
 // When a driver that runs these kernels is open. On others the CPU's run, counted in torch.tb.fallbacks().
 void register_tb_kernels() {
-  torch::Library &tb = library(torch::Library::IMPL, c10::DispatchKey::PrivateUse1);
+  [[maybe_unused]] torch::Library &tb = library(torch::Library::IMPL, c10::DispatchKey::PrivateUse1);
 $tb_registrations
 }
 
@@ -67,7 +68,7 @@ PyMODINIT_FUNC PyInit_$module() {
     PyErr_SetString(PyExc_ImportError, error.what());
     return nullptr;
   }
-  return PyModule_Create(&module);
+$served  return PyModule_Create(&module);
 }
 """)
 
@@ -80,12 +81,27 @@ $cpu_definition {
   $made${symbol}_shape($widened);
   $kernel($passed);
 $returned}
+""")
 
+# Queues the host's kernel.
+QUEUED = Template("""
 $tb_definition {
   const c10::DeviceIndex device = tb::common_device("$name", $arguments);
   $made${symbol}_shape($widened);
   tb::launch<"$name", $kernel>(device, $passed);
 $returned}
+""")
+
+# An operator whose kernel only tb devices have.
+DEVICE_ONLY = Template("""
+// ---- $name
+$shape_definition {
+$checks$outputs}
+
+$cpu_definition {
+  ${symbol}_shape($widened); // raises what is wrong with the arguments
+  TORCH_CHECK_NOT_IMPLEMENTED(false, $refusal);
+}
 """)
 
 CALL = Template("""
@@ -129,7 +145,9 @@ def file_text(declaration: Declaration) -> str:
         tb_registrations="\n".join(
             f'  tb.impl("{custom.operator.name}", TORCH_FN({custom.operator.symbol}_tb));'
             for custom in declaration.operators
+            if custom.device_kernel is None
         ),
+        served="".join(_served(declaration, custom) for custom in declaration.operators),
     )
     # torchgen writes these differently. The texts of errors stay as they are.
     lines = (
@@ -143,7 +161,11 @@ def _operator(declaration: Declaration, custom: CustomOperator) -> str:
     operator, outputs = custom.operator, [output.name for output in custom.outputs]
     name = f"{declaration.library}::{operator.name}"
     returned = f"  return {_tuple(outputs)};\n" if outputs else ""
-    return OPERATOR.substitute(
+    template = OPERATOR if custom.kernel else DEVICE_ONLY
+    if custom.device_kernel is None:
+        template = Template(OPERATOR.template + QUEUED.template)
+    return template.substitute(
+        refusal=_quoted(_refusal(name, custom)),
         name=name,
         symbol=operator.symbol,
         shape_definition=operator.definition(f"{operator.symbol}_shape", symbolic=True),
@@ -185,7 +207,53 @@ def _registrations(custom: CustomOperator) -> list[str]:
         f'  cpu.impl("{operator.name}", TORCH_FN({operator.symbol}_cpu));',
         f'  meta.impl("{operator.name}", TORCH_FN({operator.symbol}_shape));',
         f'  autograd.impl("{operator.name}", {kernel});',
+        *_out_registrations(custom),
     ]
+
+
+def _out_registrations(custom: CustomOperator) -> list[str]:
+    """The overload with out=, which kernels of the device serve. tb-ops calls them for the functional form as well."""
+    if custom.device_kernel is None:
+        return []
+    schema = custom.operator.schema
+    arguments = str(schema).partition("(")[2].rpartition(") -> ")[0]
+    marks = [f"Tensor({chr(ord('a') + i)}!)" for i in range(len(custom.outputs))]
+    named = [f"{mark} {output.name}" for mark, output in zip(marks, custom.outputs, strict=True)]
+    star = [] if schema.arguments.flat_kwarg_only else ["*"]
+    text = f"{_out_name(custom)}({', '.join([arguments, *star, *named])}) -> "
+    text += marks[0] if len(marks) == 1 else f"({', '.join(marks)})"
+    return [
+        f"  definitions.def({_quoted(text)});",
+        f'  autograd.impl("{_out_name(custom)}", torch::autograd::autogradNotImplementedFallback());',
+    ]
+
+
+def _out_name(custom: CustomOperator) -> str:
+    name = custom.operator.schema.name
+    return f"{name.name}.{name.overload_name}_out" if name.overload_name else f"{name.name}.out"
+
+
+def _served(declaration: Declaration, custom: CustomOperator) -> str:
+    """C++ that connects the operator with its kernel of the device, when the module is imported."""
+    kernel, operation = custom.device_kernel, f"{declaration.library}::{_out_name(custom)}"
+    if kernel is None:
+        return ""
+    call = f'tb::serve_by_table("{operation}")'
+    if kernel.image:
+        dtypes = ",".join(kernel.dtypes)
+        image, entry = _quoted(kernel.image), _quoted(kernel.entry)
+        call = f'tb::serve_by_image(&module, {image}, {entry}, "{operation}", "{dtypes}", {kernel.block})'
+    return f"  if (!{call}) return nullptr;\n"
+
+
+def _refusal(name: str, custom: CustomOperator) -> str:
+    if custom.device_kernel is None:
+        return ""
+    return (
+        f"{name} runs on tb devices by {custom.device_kernel.description}, and there is no kernel for this call. "
+        "tb_ops.vendor_kernels() counts the calls that were left and says why; `host` in the declaration names a C++ "
+        "function for them"
+    )
 
 
 def _writes(custom: CustomOperator) -> bool:
