@@ -24,7 +24,7 @@ struct Target {
   tb_driver_open_fn open = nullptr;
   std::string name;    // as given: "cpu", or a path
   std::string library; // its file, "" for a driver that is part of tb_device
-  std::string image;   // a file with the kernels of contract/kernels.h for module_load, "" if none was given
+  std::string image;   // a file with the kernels of tb/contract_kernels.h for module_load, "" if none was given
   std::string mutant;  // changes the table after each open (mutant.h), "" for none
   std::string layers;  // put around the driver after each open (layers/layers.h), "" for none
   uint64_t seed = 1;
