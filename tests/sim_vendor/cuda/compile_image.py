@@ -41,7 +41,6 @@ def compile_image(source: Path, image: Path, options: list[str]) -> None:
         host.write_text(host_source(source.read_text(), str(source)))
         compiler = shlex.split(os.environ.get("CXX", "c++"))
         flags = ["-std=c++20", "-O2", "-shared", "-fPIC", "-I", str(HERE / "kernel"), *options]
-        flags.append("-fno-gnu-unique")  # such symbols keep an image loaded, and two images share them
         subprocess.run([*compiler, *flags, str(host), "-o", str(image)], check=True)
 
 

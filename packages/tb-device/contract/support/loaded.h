@@ -1,9 +1,6 @@
 // The image of the kit's kernels (tb/contract_kernels.h), loaded, and launches of them.
 #pragma once
 
-#include <fstream>
-#include <iterator>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -13,83 +10,60 @@
 
 namespace tb::contract {
 
-inline std::vector<char> image_of(Kit &kit) {
-  const std::string &path = kit.target().image;
-  if (path.empty())
-    throw NotOffered("no image of the kit's kernels: compile those of tb/contract_kernels.h and give it by --image");
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (bytes.empty()) throw Failed("the image " + path + " cannot be read");
-  return bytes;
-}
+// NotOffered where no image was given.
+std::vector<char> image_of(Kit &kit);
 
 class Module {
 public:
-  explicit Module(Kit &kit, int32_t device = 0) : kit_(kit) {
-    const std::vector<char> image = image_of(kit);
-    CHECK_OK(kit.api().module_load(kit.self(), device, image.data(), image.size(), "", &module_));
-  }
+  explicit Module(Kit &kit, int32_t device = 0);
   ~Module() { unload(); }
   Module(const Module &) = delete;
   Module &operator=(const Module &) = delete;
   operator tb_module *() const { return module_; }
   Kit &kit() const { return kit_; }
-  tb_function *function(const char *name) const {
-    Kit &kit = kit_;
-    tb_function *found = nullptr;
-    CHECK_OK(kit.api().module_function(kit.self(), module_, name, &found));
-    return found;
-  }
+  tb_function *function(const char *name) const;
   // NotOffered where the image lacks the kernel, which it may.
-  tb_function *optional_function(const char *name) const {
-    tb_function *found = nullptr;
-    if (kit_.api().module_function(kit_.self(), module_, name, &found) == TB_OK) return found;
-    kit_.take_error();
-    throw NotOffered(std::string("the image has no kernel ") + name);
-  }
-  void unload() {
-    if (module_) kit_.api().module_unload(kit_.self(), std::exchange(module_, nullptr));
-  }
+  tb_function *optional_function(const char *name) const;
+  void unload();
 
 private:
   Kit &kit_;
   tb_module *module_ = nullptr;
 };
 
-// A launch of one dimension with its arguments' values.
-template <class... Values> class Launch {
+// A launch of one dimension, without its arguments.
+class LaunchConfig {
 public:
-  Launch(uint32_t blocks, uint32_t threads, Values... values) : values_(values...) {
-    config_.struct_size = sizeof config_;
-    config_.arg_count = sizeof...(Values);
-    for (int axis = 0; axis < 3; ++axis) config_.grid[axis] = config_.block[axis] = 1;
-    config_.grid[0] = blocks;
-    config_.block[0] = threads;
+  LaunchConfig(uint32_t blocks, uint32_t threads, uint32_t argument_count, const void *const *arguments,
+               const uint64_t *sizes);
+  LaunchConfig(const LaunchConfig &) = delete;
+  LaunchConfig &operator=(const LaunchConfig &) = delete;
+  tb_status on(Kit &kit, tb_stream *stream, tb_function *function) const;
+  tb_status on(const Module &module, tb_stream *stream, const char *kernel) const;
+  tb_launch &config() { return config_; }
+
+private:
+  tb_launch config_{};
+};
+
+// With its arguments' values.
+template <class... Values> class Launch : public LaunchConfig {
+public:
+  Launch(uint32_t blocks, uint32_t threads, Values... values)
+      : LaunchConfig(blocks, threads, sizeof...(Values), arguments_, sizes), values_(values...) {
     std::apply(
         [this](const auto &...value) {
           size_t place = 0;
-          ((arguments_[place] = &value, sizes_[place] = sizeof value, ++place), ...);
+          ((arguments_[place++] = &value), ...);
         },
         values_);
-    config_.args = arguments_;
-    config_.arg_sizes = sizes_;
   }
-  Launch(const Launch &) = delete;
-  Launch &operator=(const Launch &) = delete;
-  tb_status on(Kit &kit, tb_stream *stream, tb_function *function) const {
-    return kit.api().launch(kit.self(), stream, function, &config_);
-  }
-  tb_status on(const Module &module, tb_stream *stream, const char *kernel) const {
-    return on(module.kit(), stream, module.function(kernel));
-  }
-  tb_launch &config() { return config_; }
   std::tuple<Values...> &values() { return values_; }
 
 private:
+  static constexpr uint64_t sizes[sizeof...(Values) + 1] = {sizeof(Values)...};
   std::tuple<Values...> values_;
   const void *arguments_[sizeof...(Values) + 1] = {};
-  uint64_t sizes_[sizeof...(Values) + 1] = {};
-  tb_launch config_{};
 };
 
 } // namespace tb::contract

@@ -1,10 +1,6 @@
 // Drivers that give kernels less than a rule says.
-#include <algorithm>
 #include <cstring>
-#include <map>
-#include <mutex>
-#include <string>
-#include <vector>
+#include <utility>
 
 #include "contract/mutant.h"
 
@@ -13,19 +9,19 @@ namespace {
 
 tb_status ok() { return TB_OK; }
 
-// The launch with the arguments' values changed: change(number, value, size).
-template <class Change> tb_status launch_changed(tb_driver *self, tb_stream *stream, tb_function *function,
-                                                 const tb_launch *config, Change change) {
-  std::vector<std::vector<char>> values;
-  std::vector<const void *> args;
+// The launch with the arguments' values changed.
+tb_status launch_changed(tb_driver *self, tb_stream *stream, tb_function *function, const tb_launch *config,
+                         void (*change)(uint32_t number, char *value, uint64_t size)) {
+  static constexpr uint32_t most = 16, room = 1024;
+  static char values[most][room]; // a case launches from one thread
+  const void *args[most];
   for (uint32_t i = 0; i < config->arg_count; ++i) {
-    const auto *value = static_cast<const char *>(config->args[i]);
-    values.emplace_back(value, value + config->arg_sizes[i]);
-    change(i, values.back().data(), config->arg_sizes[i]);
-    args.push_back(values.back().data()); // a vector that moves keeps its memory
+    std::memcpy(values[i], config->args[i], config->arg_sizes[i]);
+    change(i, values[i], config->arg_sizes[i]);
+    args[i] = values[i];
   }
   tb_launch changed = *config;
-  changed.args = args.data();
+  changed.args = args;
   return real().launch(self, stream, function, &changed);
 }
 
@@ -79,16 +75,12 @@ TB_MUTANT(launch_struct_truncated, "cpu", "launch.6", "KRN-04", "of a struct the
 }
 
 TB_MUTANT(functions_found_by_name, "cpu", "module_load.5", "KRN-05",
-          "a function of a name is that of the module that was asked first") {
-  static std::mutex mutex;
-  static std::map<std::string, tb_function *> known;
-  known.clear();
+          "functions are those of the module that was asked first") {
+  static tb_module *asked_first;
+  asked_first = nullptr;
   api.module_function = [](tb_driver *self, tb_module *module, const char *name, tb_function **out) {
-    std::lock_guard lock(mutex);
-    if (const auto found = known.find(name); found != known.end()) return *out = found->second, ok();
-    const tb_status status = real().module_function(self, module, name, out);
-    if (status == TB_OK) known[name] = *out;
-    return status;
+    if (!asked_first) asked_first = module;
+    return real().module_function(self, asked_first, name, out);
   };
 }
 
@@ -105,23 +97,23 @@ TB_MUTANT(global_is_a_copy, "cpu", "module_global.3", "KRN-06", "a variable's ad
 
 TB_MUTANT(kernels_see_pinned_memory_late, "cpu", "mem_alloc_host.3", "KRN-08",
           "kernels write a copy of pinned memory that the host does not see") {
-  static std::vector<char> device_side;
+  static constexpr ptrdiff_t pinned_bytes = 6000; // of the case
+  static char device_side[pinned_bytes];
   static char *pinned;
   api.mem_alloc_host = [](tb_driver *self, int32_t device, uint64_t size, uint64_t flags, void **out) {
     const tb_status status = real().mem_alloc_host(self, device, size, flags, out);
     if (status != TB_OK) return status;
     pinned = static_cast<char *>(*out);
-    device_side.assign(size, 0);
     return status;
   };
   api.launch = [](tb_driver *self, tb_stream *stream, tb_function *function, const tb_launch *config) {
-    std::copy_n(pinned, device_side.size(), device_side.data());
+    std::memcpy(device_side, pinned, pinned_bytes);
     return launch_changed(self, stream, function, config, [](uint32_t, char *value, uint64_t size) {
       char *pointer;
       if (size != sizeof pointer) return;
       std::memcpy(&pointer, value, size);
-      if (pointer < pinned || pointer >= pinned + device_side.size()) return;
-      pointer = device_side.data() + (pointer - pinned);
+      if (pointer < pinned || pointer >= pinned + pinned_bytes) return;
+      pointer = device_side + (pointer - pinned);
       std::memcpy(value, &pointer, size);
     });
   };

@@ -144,7 +144,8 @@ def run(chosen: argparse.Namespace) -> int:
         progress.area_ended()
         for problem in report.problems():
             print(f"problem: {problem}")
-        print(report.line() + (f" · seed {target.seed}" if chosen.repeat > 1 else ""), flush=True)
+        print(report.line() + (f" · seed {target.seed}" if chosen.repeat > 1 else ""))
+        print(report.proved_line(), flush=True)
         if worst is None or (worst.passed() and not report.passed()):
             worst = report
     assert worst is not None
