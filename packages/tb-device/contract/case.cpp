@@ -14,7 +14,7 @@ namespace {
 // From what a driver needs first to what it needs last; an area that is not here comes after them.
 constexpr const char *area_order[] = {"ABI", "DEV", "MEM", "CPY", "ERR", "LEK", "PRC", "STR", "EVT",
                                       "CON", "PIN", "PTR", "SOA", "C2D", "HST", "CLO", "VMM", "PEE",
-                                      "TIM", "NAT", "MIS", "FLT", "PRF", "MOD", "IPC", "GRA"};
+                                      "TIM", "NAT", "MIS", "FLT", "PRF", "MOD", "KRN", "IPC", "GRA"};
 
 // Filled while the program starts, in an order that the linker chooses.
 std::vector<Case> &registry() {

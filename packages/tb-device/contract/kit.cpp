@@ -1,8 +1,10 @@
 // Opening the driver under test, and the facts and checks that cases share.
 #include "contract/kit.h"
 
+#include <atomic>
 #include <cstring>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "contract/mutant.h"
@@ -85,8 +87,49 @@ Opened::~Opened() noexcept(false) {
     close();
 }
 
+// The table's functions that give and take blocks are counted in place; one Kit is open in a process.
+struct BlockCount {
+  static inline tb_driver_api honest{};
+  static inline std::atomic<int64_t> live{0};
+
+  template <auto Member, class... A> static tb_status give(tb_driver *self, A... arguments) {
+    const tb_status status = (honest.*Member)(self, arguments...);
+    if (status == TB_OK) live.fetch_add(1, std::memory_order_relaxed);
+    return status;
+  }
+  template <auto Member, class... A> static tb_status take(tb_driver *self, A... arguments) {
+    const tb_status status = (honest.*Member)(self, arguments...);
+    void *const block = std::get<sizeof...(A) - 1>(std::tuple(arguments...));          // the last parameter
+    if (block && !tb_is_refusal(status)) live.fetch_sub(1, std::memory_order_relaxed); // rule E8
+    return status;
+  }
+  template <auto Member, class... A> static void count_given(tb_driver_api &api, tb_status (*)(tb_driver *, A...)) {
+    if (api.*Member) api.*Member = give<Member, A...>;
+  }
+  template <auto Member, class... A> static void count_taken(tb_driver_api &api, tb_status (*)(tb_driver *, A...)) {
+    if (api.*Member) api.*Member = take<Member, A...>;
+  }
+  static void install(tb_driver_api &api) {
+    honest = api;
+    live = 0;
+    count_given<&tb_driver_api::mem_alloc>(api, api.mem_alloc);
+    count_given<&tb_driver_api::mem_alloc_async>(api, api.mem_alloc_async);
+    count_given<&tb_driver_api::mem_alloc_host>(api, api.mem_alloc_host);
+    count_taken<&tb_driver_api::mem_free>(api, api.mem_free);
+    count_taken<&tb_driver_api::mem_free_async>(api, api.mem_free_async);
+    count_taken<&tb_driver_api::mem_free_host>(api, api.mem_free_host);
+  }
+};
+
 Kit::Kit(const Target &target, const Options &options)
-    : target_(target), options_(options), opened_(std::make_unique<Opened>(target, options)) {}
+    : target_(target), options_(options), opened_(std::make_unique<Opened>(target, options)) {
+  BlockCount::install(opened_->api);
+}
+
+int64_t Kit::live_blocks() const {
+  constexpr int64_t kept_by_delay = 2;
+  return BlockCount::live - (delay_ ? kept_by_delay : 0);
+}
 
 // Here and not in opened_'s own destructor, out of which a unique_ptr lets nothing.
 Kit::~Kit() noexcept(false) {

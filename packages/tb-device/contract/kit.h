@@ -24,7 +24,7 @@ struct Target {
   tb_driver_open_fn open = nullptr;
   std::string name;    // as given: "cpu", or a path
   std::string library; // its file, "" for a driver that is part of tb_device
-  std::string image;   // a file with the kernels of contract/kernels.h for module_load, "" if none was given
+  std::string image;   // a file with the kernels of tb/contract_kernels.h for module_load, "" if none was given
   std::string mutant;  // changes the table after each open (mutant.h), "" for none
   std::string layers;  // put around the driver after each open (layers/layers.h), "" for none
   uint64_t seed = 1;
@@ -102,6 +102,9 @@ public:
   // Taken: the next call sees none.
   ErrorText take_error();
   void check_status(tb_status got, tb_status want, const char *call, const char *file, int line);
+  // Blocks that the driver gave through this table and did not get back: of mem_alloc, mem_alloc_async, mem_alloc_host.
+  // What submit_delay keeps is left out.
+  int64_t live_blocks() const;
   // A fact that the rules leave to the driver ("overlapping ranges are refused"); shown with the result.
   void state(const std::string &what);
   std::shared_ptr<void> &delay() { return delay_; } // submit_delay's own

@@ -88,12 +88,17 @@ Result run_case(const Case &one, Kit &kit) {
   take_checks();
   kit.take_statements();
   kit.take_error();
+  const int64_t blocks = kit.live_blocks();
   const double start = seconds_now();
   const Outcome failure = one.traits.warn ? Outcome::warned : Outcome::failed;
   try {
     one.run(kit);
     result.checks = take_checks();
-    if (result.checks > 0) {
+    if (const int64_t left = kit.live_blocks() - blocks; left > 0) {
+      result.text = "the case left " + std::to_string(left) + (left == 1 ? " block" : " blocks") +
+                    " allocated: a call that should free was refused or left out";
+      result.where = place(one.file, one.line);
+    } else if (result.checks > 0) {
       result.outcome = Outcome::passed;
     } else {
       result.text = "the case checked nothing";

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tb_device
 from conftest import BuildDriver, Python
-from tb_device import cli
+from tb_device import cli, levels
 
 
 def contract(driver: str | Path, *arguments: str) -> int:
@@ -35,9 +39,34 @@ def test_a_driver_that_keeps_its_promises_passes(tmp_path: Path, capsys: pytest.
     assert len(result["kit"].split("+")[1]) == 12
     assert result["groups"]["CORE"] == result["executed"]
     assert result["seconds"] > 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("cpu ")
-    assert last.endswith("passed")
+    *_, line, last = capsys.readouterr().out.splitlines()
+    assert line.startswith("cpu ")
+    assert line.endswith("passed")
+    core = result["proved"]["CORE"]
+    assert 0 < core["held"] < core["of"]  # a choice of cases proves no group whole
+    assert last.startswith(f"proved in part: CORE ({core['held']} of {core['of']})")
+    assert last.endswith("IPC, CLOSURE, tb.graph")
+
+
+def test_a_whole_run_says_its_level_and_what_is_proved_by_group(
+    build_driver: BuildDriver, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "contract.json"
+    assert contract("sim", "--level", "3", "--json", str(file)) == 0
+    result = result_of(file)
+    assert result["level"] == result["reached"] == levels.level_of(tb_device.load_driver("sim").groups) == 3
+    assert result["proved"]["PIN"]["held"] == result["proved"]["PIN"]["of"] > 5
+    *_, line, last = capsys.readouterr().out.splitlines()
+    assert " · level 3 · " in line
+    assert "whole: " in last
+    assert "IPC" not in last  # of level 4
+    assert contract("sim", "--level", "4", "--only", "MEM-08") == 0
+    assert " · level 4 · " in capsys.readouterr().out
+    contract(build_driver(), "--level", "1", "--json", str(file))
+    assert (result_of(file)["level"], result_of(file)["reached"]) == (1, 0)
+    *_, line, last = capsys.readouterr().out.splitlines()
+    assert " · level 0 of 1 · " in line
+    assert last.endswith("not at all: ASYNC")
 
 
 def test_a_crash_fails_its_case_alone_and_names_the_signal(
@@ -124,6 +153,33 @@ def test_a_second_exported_symbol_fails(build_driver: BuildDriver, capsys: pytes
     assert contract(build_driver("EXTRA_SYMBOL=probe_extra"), "--only", "ABI-02") == 1
     assert "exports probe_extra" in capsys.readouterr().out
     assert contract(build_driver(), "--only", "ABI-02") == 0
+
+
+def test_blocks_that_a_case_leaves_are_blamed_on_it(
+    build_driver: BuildDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert contract(build_driver("KEEPS_PINNED"), "--only", "PIN-01", "--only", "PIN-02", "--only", "MEM-08") == 1
+    printed = capsys.readouterr().out
+    assert "FAILED  PIN-01" in printed
+    assert "the case left 4 blocks allocated" in printed
+    assert "1 passed, 1 failed" not in printed  # the cases behind it are not blamed
+    assert "2 passed, 1 failed" in printed
+
+
+def test_the_installed_kernels_compile_for_an_image_that_the_loader_keeps(tmp_path: Path) -> None:
+    # A symbol that is unique in the process, as C++ makes them, keeps an object loaded after its module is gone.
+    source = Path(tb_device.__file__).parent / "contract" / "kernels_host.c"
+    kept = r"""
+__asm__(".pushsection .data\n.globl kept\n.type kept, @gnu_unique_object\n.size kept, 4\nkept: .long 1\n.popsection");
+extern int kept;
+TB_HOST_EXPORT int *kept_place(void) { return &kept; }
+"""
+    (tmp_path / "kernels.c").write_text(source.read_text() + kept)
+    image = tmp_path / "kernels.so"
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    command = [*compiler, "-shared", "-fPIC", "-I", tb_device.get_include(), str(tmp_path / "kernels.c"), "-o"]
+    subprocess.run([*command, str(image)], check=True)
+    assert contract("cpu", "--only", "MOD", "--only", "KRN", "--image", str(image)) == 0
 
 
 def test_what_does_not_open_is_reported_once(build_driver: BuildDriver, capsys: pytest.CaptureFixture[str]) -> None:

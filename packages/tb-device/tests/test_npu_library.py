@@ -42,7 +42,7 @@ TAKES_AWAY: dict[str, set[str]] = {
     "aclrtUnmapMem": VMM,
     "aclrtMemGetAllocationGranularity": VMM,
 }
-LEVEL_1 = ("expandable segments", "host callbacks")  # the features that level 2 needs
+LEVEL_1 = ("host callbacks",)  # the features that level 2 needs
 
 
 def refused(**options: object) -> str:

@@ -13,7 +13,8 @@
  *
  * A kernel is called once for each block of a launch, in no order that may be relied on, on threads of the driver. It
  * must not call the driver. Instead of throwing it returns a status, with a text in error_text; the launch then fails
- * with both, and blocks that have not begun are left out.
+ * with both, and blocks that have not begun are left out. A check that fails, such as an index out of range, is
+ * TB_OUT_OF_RANGE (launch.9); the threads of its block may go on, so none may use the value that was checked.
  */
 #ifndef TB_HOST_KERNEL_H
 #define TB_HOST_KERNEL_H

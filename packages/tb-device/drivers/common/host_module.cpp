@@ -7,9 +7,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "drivers/common/error_text.h"
 
@@ -46,6 +48,16 @@ int make_file() {
   if (file >= 0 || errno != EINVAL) return file;
 #endif
   return memfd_create("tb-cpu-module", MFD_CLOEXEC);
+}
+
+// A name of the file that no other load has. The loader takes an object for loaded already whose name it knows, and some
+// stay loaded after dlclose: those with a symbol that is unique in the process, or with destructors of other threads.
+std::string own_name(int file) {
+  static std::atomic<uint64_t> next{0};
+  std::string name = "/proc/self/fd";
+  const uint64_t serial = next.fetch_add(1);
+  for (int bit = 0; bit < 64; ++bit) name += serial >> bit & 1 ? "/." : "/"; // the same folder in other words
+  return name + "/" + std::to_string(file);
 }
 
 bool write_all(int file, const void *image, uint64_t size) {
@@ -88,12 +100,11 @@ tb_status Module::load(const Place &place, const void *image, uint64_t size, Ref
   if (!write_all(file, image, size))
     return fail_native(host, TB_OUT_OF_MEMORY, errno, "the system gives no memory for a copy of the image (%s)",
                        std::strerror(errno));
-  char path[32];
-  std::snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-  module->library_ = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  const std::string path = own_name(file);
+  module->library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!module->library_) {
     const char *text = dlerror();
-    if (std::strncmp(text, path, std::strlen(path)) == 0) text += std::strlen(path) + std::strlen(": ");
+    if (std::strncmp(text, path.c_str(), path.size()) == 0) text += path.size() + std::strlen(": ");
     return fail(host, TB_INVALID_ARGUMENT, "the image cannot be loaded: %s. %s", text, repair);
   }
   *out = std::move(module);

@@ -60,7 +60,7 @@ private:
   bool look_up(const char *name, int type, Symbol *out) const noexcept;
 
   const Place place_;
-  const int file_; // kept open: the loader knows the object by the descriptor's name
+  const int file_; // kept open for debuggers, which look for the object by its name
   void *library_ = nullptr;
   std::atomic<uint32_t> references_{1};
   std::mutex mutex_;

@@ -28,9 +28,9 @@ LEVELS = (
     Level(1, "streams, events, copies that do not block", (("ASYNC",),)),
     Level(
         2,
-        "pinned memory, timing, host calls, memory that grows",
-        (("PIN",), ("TIMING",), ("HOSTCALL",), ("VMM", "SOA")),
-        also=("PTR", "COPY2D", "PEER", "NATIVE", "CLOSURE"),
+        "pinned memory, timing, host calls",
+        (("PIN",), ("TIMING",), ("HOSTCALL",)),
+        also=("PTR", "SOA", "COPY2D", "VMM", "PEER", "NATIVE", "CLOSURE"),
     ),
     Level(3, "kernels loaded from images", (("MODULE",),)),
     Level(4, "sharing between processes, graphs", (("IPC",), (GRAPH_EXTENSION,))),

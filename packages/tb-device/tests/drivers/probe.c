@@ -89,6 +89,17 @@ static tb_status mem_free(tb_driver *self, int32_t device, void *ptr) {
   return TB_OK;
 }
 
+#ifdef KEEPS_PINNED
+static tb_status mem_alloc_host(tb_driver *self, int32_t device, uint64_t size, uint64_t flags, void **out) {
+  (void)flags;
+  *out = malloc(size + 1);
+  return in_range(self, device);
+}
+static tb_status mem_free_host(tb_driver *self, void *ptr) {
+  return ptr ? fail(self, TB_FAILED_PRECONDITION, 0, "the block is in use") : TB_OK;
+}
+#endif
+
 /* Without ASYNC a stream must never arrive here; with it, always. */
 static int stream_fits(const tb_stream *stream) {
 #ifdef WITH_ASYNC
@@ -216,6 +227,11 @@ TB_EXPORT tb_status ENTRY(const tb_host *host, tb_driver_api *api, tb_driver **s
   mine.event_record = event_record;
   mine.event_query = event_query;
   mine.event_synchronize = event_synchronize;
+#endif
+#ifdef KEEPS_PINNED
+  mine.groups |= TB_GROUP_PIN;
+  mine.mem_alloc_host = mem_alloc_host;
+  mine.mem_free_host = mem_free_host;
 #endif
 #ifdef WITH_TIMING
   mine.groups |= TB_GROUP_TIMING;

@@ -14,11 +14,21 @@
 namespace simcuda {
 namespace {
 
+// The loader takes an object for loaded already whose name it knows, and keeps one that has destructors of a thread that
+// lives, also after dlclose. So each load has a name of its own: the same folder in other words.
+std::string own_name(int file) {
+  static uint64_t next = 0; // under the world's lock
+  std::string name = "/proc/self/fd";
+  const uint64_t serial = next++;
+  for (int bit = 0; bit < 64; ++bit) name += serial >> bit & 1 ? "/." : "/";
+  return name + "/" + std::to_string(file);
+}
+
 bool load(const std::string &image, Module *module) {
   module->file = memfd_create("simcuda-image", MFD_CLOEXEC);
   if (module->file < 0 || write(module->file, image.data(), image.size()) != static_cast<ssize_t>(image.size()))
     return false;
-  module->library = dlopen(("/proc/self/fd/" + std::to_string(module->file)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  module->library = dlopen(own_name(module->file).c_str(), RTLD_NOW | RTLD_LOCAL);
   return module->library != nullptr;
 }
 

@@ -193,4 +193,19 @@ TB_CASE(CPY, 13, TB_GROUP_ASYNC, "T5",
   CHECK(other.read() == std::vector<uint8_t>(4096, 5));
 }
 
+TB_CASE(CPY, 14, TB_GROUP_CORE, "mem_set.4 mem_set.3", "patterns of any width are set at any byte address") {
+  constexpr uint32_t value = 0xA1B2C3D4;
+  constexpr uint64_t room = 1024;
+  kit::Block block(kit, room);
+  for (const uint32_t width : {1, 2, 4})
+    for (const uint64_t offset : {64, 65, 66, 67})
+      for (const uint64_t count : {1, 2, 3, 101}) {
+        block.fill(0x77);
+        CHECK_OK(kit.api().mem_set(kit.self(), 0, kit.default_stream(), block.data() + offset, value, width, count));
+        std::vector<uint8_t> want(room, 0x77);
+        for (uint64_t i = 0; i < count; ++i) memcpy(want.data() + offset + i * width, &value, width);
+        CHECK(block.read() == want);
+      }
+}
+
 } // namespace tb::contract::copies_cases

@@ -113,4 +113,13 @@ TB_MUTANT(cpy_blocks, "cpu", "T5", "CPY-13", "waits for the stream before it que
   };
 }
 
+TB_MUTANT(cpy_sets_aligned_only, "cpu", "mem_set.4", "CPY-14", "sets wider patterns from the aligned address below") {
+  api.mem_set = [](tb_driver *self, int32_t device, tb_stream *stream, void *dst, uint32_t pattern, uint32_t size,
+                   uint64_t count) -> tb_status {
+    const auto address = reinterpret_cast<uintptr_t>(dst);
+    if (size == 2 || size == 4) dst = reinterpret_cast<void *>(address / size * size);
+    return real().mem_set(self, device, stream, dst, pattern, size, count);
+  };
+}
+
 } // namespace tb::contract::copies_mutants

@@ -1,84 +1,13 @@
-// MOD: loading kernels and launching them. The image is the one of kernels.h, made for the device.
+// MOD: loading kernels and launching them. The image is the one of tb/contract_kernels.h, made for the device.
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <numeric>
-#include <tuple>
-#include <utility>
 
-#include "contract/support/probe.h"
+#include "contract/support/loaded.h"
 
 namespace tb::contract::modules_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_MODULE;
-
-std::vector<char> image_of(Kit &kit) {
-  const std::string &path = kit.target().image;
-  if (path.empty()) throw NotOffered("no image of the kit's kernels was given: compile contract/kernels.h's, --image");
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (bytes.empty()) throw Failed("the image " + path + " cannot be read");
-  return bytes;
-}
-
-class Module {
-public:
-  explicit Module(Kit &kit, int32_t device = 0) : kit_(kit) {
-    const std::vector<char> image = image_of(kit);
-    CHECK_OK(kit.api().module_load(kit.self(), device, image.data(), image.size(), "", &module_));
-  }
-  ~Module() { unload(); }
-  Module(const Module &) = delete;
-  Module &operator=(const Module &) = delete;
-  operator tb_module *() const { return module_; }
-  tb_function *function(const char *name) const {
-    Kit &kit = kit_;
-    tb_function *found = nullptr;
-    CHECK_OK(kit.api().module_function(kit.self(), module_, name, &found));
-    return found;
-  }
-  void unload() {
-    if (module_) kit_.api().module_unload(kit_.self(), std::exchange(module_, nullptr));
-  }
-
-private:
-  Kit &kit_;
-  tb_module *module_ = nullptr;
-};
-
-// A launch of one dimension with its arguments' values.
-template <class... Values> class Launch {
-public:
-  Launch(uint32_t blocks, uint32_t threads, Values... values) : values_(values...) {
-    config_.struct_size = sizeof config_;
-    config_.arg_count = sizeof...(Values);
-    for (int axis = 0; axis < 3; ++axis) config_.grid[axis] = config_.block[axis] = 1;
-    config_.grid[0] = blocks;
-    config_.block[0] = threads;
-    std::apply(
-        [this](const auto &...value) {
-          size_t place = 0;
-          ((arguments_[place] = &value, sizes_[place] = sizeof value, ++place), ...);
-        },
-        values_);
-    config_.args = arguments_;
-    config_.arg_sizes = sizes_;
-  }
-  Launch(const Launch &) = delete;
-  Launch &operator=(const Launch &) = delete;
-  tb_status on(Kit &kit, tb_stream *stream, tb_function *function) const {
-    return kit.api().launch(kit.self(), stream, function, &config_);
-  }
-  tb_launch &config() { return config_; }
-  std::tuple<Values...> &values() { return values_; }
-
-private:
-  std::tuple<Values...> values_;
-  const void *arguments_[sizeof...(Values) + 1] = {};
-  uint64_t sizes_[sizeof...(Values) + 1] = {};
-  tb_launch config_{};
-};
 
 // Fills `count` words with `value` in blocks of 32 threads.
 void fill(Kit &kit, tb_stream *stream, tb_function *function, void *dst, uint32_t value, uint32_t count) {
@@ -294,11 +223,7 @@ TB_CASE(MOD, 12, needs, "launch.1", "each block knows its place, and the device 
 TB_CASE(MOD, 13, needs, "E4 launch.1", "a kernel that fails is reported at the next synchronise, once") {
   auto [api, self] = driver_of(kit);
   const Module module(kit);
-  tb_function *function = nullptr;
-  if (api.module_function(self, module, "tb_contract_fail", &function) != TB_OK) {
-    kit.take_error();
-    throw NotOffered("the image has no kernel tb_contract_fail");
-  }
+  tb_function *function = module.optional_function("tb_contract_fail");
   Block word(kit, 4);
   word.fill(0);
   Stream stream(kit);
@@ -311,6 +236,18 @@ TB_CASE(MOD, 13, needs, "E4 launch.1", "a kernel that fails is reported at the n
   set_word(kit, stream, word.data(), 13);
   stream.synchronize();
   CHECK_EQUAL(read_word(kit, word.data()), 13u);
+}
+
+TB_CASE(MOD, 14, needs, "module_load.4", "options NULL and an empty text are none") {
+  auto [api, self] = driver_of(kit);
+  const std::vector<char> image = image_of(kit);
+  for (const char *options : {static_cast<const char *>(nullptr), ""}) {
+    tb_module *module = nullptr;
+    CHECK_OK(api.module_load(self, 0, image.data(), image.size(), options, &module));
+    tb_function *function = nullptr;
+    CHECK_OK(api.module_function(self, module, "tb_contract_fill", &function));
+    CHECK_OK(api.module_unload(self, module));
+  }
 }
 
 } // namespace

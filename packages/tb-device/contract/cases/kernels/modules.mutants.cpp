@@ -67,5 +67,13 @@ TB_MUTANT(launch_grid_zero, "cpu", "launch.3", "MOD-06", "a grid or block of 0 l
   };
 }
 
+TB_MUTANT(load_without_options_refused, "cpu", "module_load.4", "MOD-14", "options NULL are refused") {
+  api.module_load = [](tb_driver *self, int32_t device, const void *image, uint64_t size, const char *options,
+                       tb_module **out) -> tb_status {
+    // Options that there are not: refused, with a text.
+    return real().module_load(self, device, image, size, options ? options : "--none", out);
+  };
+}
+
 } // namespace
 } // namespace tb::contract::modules_mutants

@@ -2,10 +2,8 @@
 //
 // Only with --slow. LEK-02 does the same ten thousand times.
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
-#include "contract/kit.h"
+#include "contract/support/loaded.h"
 
 namespace tb::contract::leaks_in_millions_cases {
 namespace {
@@ -142,9 +140,7 @@ TB_CASE(LEK, 28, TB_GROUP_ASYNC, "graph_destroy.1 graph_exec_destroy.1", "a mill
 
 TB_CASE(LEK, 29, TB_GROUP_MODULE | TB_GROUP_ASYNC, "module_unload.1", "a million modules", .seconds = 600,
         .slow = true) {
-  std::ifstream file(kit.target().image, std::ios::binary);
-  const std::string image{std::istreambuf_iterator<char>(file), {}};
-  if (image.empty()) throw NotOffered("no image of the kit's kernels was given: compile contract/kernels.h's, --image");
+  const std::vector<char> image = image_of(kit);
   churn(kit, [&] {
     tb_module *module = nullptr;
     CHECK_OK(kit.api().module_load(kit.self(), 0, image.data(), image.size(), "", &module));

@@ -77,19 +77,21 @@ TB_MUTANT(closure_failure_ends_at_events, "cpu", "closure_commit.6", "CLO-18",
 // Leaves out by the time of the run instead of the time of the call.
 TB_MUTANT(closure_failure_ends_at_report, "cpu", "closure_commit.6", "CLO-19",
           "closures that were queued before the report, and have their turn after it, are run") {
-  static std::atomic<bool> failed, reported;
+  static std::atomic<tb_stream *> failed; // the one whose closure failed
+  static std::atomic<bool> reported;
   static std::mutex mutex;
   static std::map<void *, const tb_closure *> meant;
-  failed = reported = false;
+  failed = nullptr;
+  reported = false;
   static constexpr auto original = [](void *storage) {
     std::lock_guard lock(mutex);
     return meant.at(storage);
   };
   static constexpr tb_closure instead = {sizeof(tb_closure), TB_CLOSURE_AFTER_FAILURE, "closure",
                                          [](void *storage, const tb_closure_context *context) -> tb_status {
-                                           if (failed && !reported) return TB_OK;
+                                           if (failed == context->stream && !reported) return TB_OK;
                                            const tb_status status = original(storage)->run(storage, context);
-                                           if (status) failed = true;
+                                           if (status) failed = context->stream;
                                            return status;
                                          },
                                          [](void *storage) { original(storage)->destroy(storage); }};

@@ -294,5 +294,21 @@ TB_CASE(EVT, 16, TB_GROUP_ASYNC, "event_create.1 event_destroy.1", "five hundred
   for (const auto &event : events) CHECK_OK(api.event_query(self, *event));
 }
 
+TB_CASE(EVT, 17, TB_GROUP_ASYNC, "event_create.2 E1",
+        "an event to be shared is made where the driver shares events, else refused") {
+  auto [api, self] = driver_of(kit);
+  const Event timed(kit, TB_EVENT_TIMING);
+  CHECK_OK(api.event_query(self, timed));
+  if (kit.offers(TB_GROUP_IPC)) {
+    const Event shared(kit, TB_EVENT_IPC);
+    CHECK_OK(api.event_query(self, shared));
+    return;
+  }
+  tb_event *event = nullptr;
+  const tb_status status = api.event_create(self, 0, TB_EVENT_IPC, &event);
+  CHECK_STATUS(status, status == TB_UNSUPPORTED ? TB_UNSUPPORTED : TB_INVALID_ARGUMENT);
+  CHECK(event == nullptr);
+}
+
 } // namespace
 } // namespace tb::contract::events_cases

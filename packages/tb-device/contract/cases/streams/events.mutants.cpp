@@ -127,5 +127,11 @@ TB_MUTANT(event_failure_swallowed, "cpu", "event_query.1", "EVT-15", "event_quer
   };
 }
 
+TB_MUTANT(event_ipc_without_ipc, "sim", "event_create.2", "EVT-17", "an event to be shared is made as any other") {
+  api.event_create = [](tb_driver *self, int32_t device, uint64_t flags, tb_event **out) {
+    return real().event_create(self, device, flags & ~uint64_t(TB_EVENT_IPC), out);
+  };
+}
+
 } // namespace
 } // namespace tb::contract::events_mutants

@@ -193,5 +193,22 @@ TB_CASE(HST, 08, needs, "stream_host_call.1", "a host call sees what the stream'
   for (uint32_t i = 0; i < round_count; ++i) CHECK_EQUAL(rounds[i].seen, i);
 }
 
+TB_CASE(HST, 09, needs | TB_GROUP_CLOSURE, "stream_host_call.6 E4",
+        "a host call that received a failure has not reported it") {
+  auto [api, self] = driver_of(kit);
+  Stream stream(kit);
+  Log log;
+  {
+    Gate gate(kit, stream);
+    submit_failure(kit, stream, TB_INTERNAL, "a planted failure");
+    queue(kit, stream, log, 0);
+    gate.open();
+    wait_until([&] { return log.taken().size() == 1; }, "the host call");
+    CHECK_STATUS(api.stream_synchronize(self, stream), TB_INTERNAL);
+  }
+  CHECK_OK(api.stream_synchronize(self, stream));
+  CHECK_EQUAL(log.taken().front().status, tb_status(TB_INTERNAL));
+}
+
 } // namespace
 } // namespace tb::contract::host_calls_cases

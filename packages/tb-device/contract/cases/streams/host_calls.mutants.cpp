@@ -1,4 +1,5 @@
 // Drivers whose host calls break a rule.
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -77,6 +78,26 @@ TB_MUTANT(host_call_not_waited_for, "cpu", "stream_host_call.4", "HST-04", "a ho
     if (!beside)
       if (const tb_status status = real().stream_create(self, 0, 0, 0, &beside)) return status;
     return real().stream_host_call(self, beside, function, user);
+  };
+}
+
+TB_MUTANT(host_call_reports, "cpu", "stream_host_call.6", "HST-09", "a failure that a host call received is reported") {
+  static std::atomic<bool> received;
+  received = false;
+  api.stream_host_call = [](tb_driver *self, tb_stream *stream, void (*function)(void *, tb_status), void *user) {
+    return real().stream_host_call(
+        self, stream,
+        [](void *given, tb_status status) {
+          const HostCall call = *static_cast<HostCall *>(given);
+          delete static_cast<HostCall *>(given);
+          if (status) received = true;
+          call.function(call.user, status);
+        },
+        new HostCall{function, user});
+  };
+  api.stream_synchronize = [](tb_driver *self, tb_stream *stream) -> tb_status {
+    const tb_status status = real().stream_synchronize(self, stream);
+    return status && received.exchange(false) ? TB_OK : status;
   };
 }
 

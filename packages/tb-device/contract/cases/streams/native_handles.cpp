@@ -130,5 +130,20 @@ TB_CASE(NAT, 05, needs, "stream_wrap.3", "no native stream: refused, where the v
   CHECK_EQUAL(then, std::string("refused"));
 }
 
+TB_CASE(NAT, 06, needs, "stream_query.3", "a stream whose handle was given out is done when its work was waited for") {
+  auto [api, self] = driver_of(kit);
+  Block word(kit, 4);
+  Stream stream(kit);
+  native_of(kit, stream);
+  for (uint32_t round = 0; round < 100; ++round) {
+    set_word(kit, stream, word.data(), round);
+    stream.synchronize();
+    for (int again = 0; again < 3; ++again) CHECK_OK(api.stream_query(self, stream));
+  }
+  set_word(kit, stream, word.data(), 100);
+  CHECK_OK(api.device_synchronize(self, 0));
+  CHECK_OK(api.stream_query(self, stream));
+}
+
 } // namespace
 } // namespace tb::contract::native_handles_cases

@@ -235,5 +235,21 @@ TB_CASE(STR, 15, TB_GROUP_ASYNC, "device_synchronize.1 T4", "synchronising a dev
   CHECK_EQUAL(api.stream_query(self, held), tb_status(TB_NOT_READY));
 }
 
+TB_CASE(STR, 16, TB_GROUP_ASYNC, "device_synchronize.3 stream_destroy.1",
+        "device_synchronize waits for the work of streams that were destroyed") {
+  auto [api, self] = driver_of(kit);
+  for (int round = 0; round < 5; ++round) {
+    Block word(kit, 4);
+    word.fill(0);
+    tb_stream *stream = nullptr;
+    CHECK_OK(api.stream_create(self, 0, 0, 0, &stream));
+    submit_delay(kit, stream, 20);
+    set_word(kit, stream, word.data(), 16);
+    CHECK_OK(api.stream_destroy(self, stream));
+    CHECK_OK(api.device_synchronize(self, 0));
+    CHECK_EQUAL(read_word(kit, word.data()), 16u);
+  }
+}
+
 } // namespace
 } // namespace tb::contract::streams_cases

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <set>
 
 #include "contract/mutant.h"
 
@@ -172,6 +173,30 @@ TB_MUTANT(wait_event_blocks_host, "cpu", "stream_wait_event.4", "STR-24",
           "stream_wait_event holds up the calling thread") {
   api.stream_wait_event = [](tb_driver *self, tb_stream *, tb_event *event) {
     return real().event_synchronize(self, event);
+  };
+}
+
+TB_MUTANT(destroyed_streams_forgotten, "cpu", "device_synchronize.3", "STR-16",
+          "device_synchronize waits for the streams that there are") {
+  static std::mutex mutex;
+  static std::set<tb_stream *> streams;
+  streams.clear();
+  api.stream_create = [](tb_driver *self, int32_t device, int32_t priority, uint64_t flags, tb_stream **out) {
+    const tb_status status = real().stream_create(self, device, priority, flags, out);
+    std::lock_guard lock(mutex);
+    if (status == TB_OK) streams.insert(*out);
+    return status;
+  };
+  api.stream_destroy = [](tb_driver *self, tb_stream *stream) {
+    std::lock_guard lock(mutex);
+    streams.erase(stream);
+    return real().stream_destroy(self, stream);
+  };
+  api.device_synchronize = [](tb_driver *self, int32_t) {
+    std::lock_guard lock(mutex);
+    for (tb_stream *stream : streams)
+      if (const tb_status status = real().stream_synchronize(self, stream)) return status;
+    return ok();
   };
 }
 

@@ -1,4 +1,6 @@
 // The table's copies and sets (CORE, COPY2D, PEER).
+#include <cstring>
+
 #include "drivers/cuda/driver.h"
 
 namespace tb::drivers::cuda {
@@ -58,27 +60,46 @@ tb_status check_kind(const Driver &driver, int32_t kind) {
   return fail(driver.host, TB_INVALID_ARGUMENT, "there is no kind %d of copies; TB_COPY_* are 1, 2 and 3", kind);
 }
 
-tb_status set(Driver &driver, Stream &stream, void *dst, uint32_t pattern, uint32_t width, uint64_t count) {
+tb_status set_aligned(Driver &driver, Stream &stream, CUdeviceptr address, uint32_t pattern, uint32_t width,
+                      uint64_t count) {
   const Api &api = driver.api;
-  const CUdeviceptr address = address_of(dst);
-  const auto byte = static_cast<unsigned char>(pattern);
-  const uint32_t repeated = uint32_t(byte) * 0x01010101u;
-  if (width > 1 && address % width != 0) { // CUDA wants wider values aligned; equal bytes are no wider value
-    if (((pattern ^ repeated) & (width == 2 ? 0xffffu : 0xffffffffu)) != 0)
-      return fail(driver.host, TB_UNSUPPORTED,
-                  "CUDA sets values of %u bytes at multiples of %u only, and %p is none: copy them there", width, width,
-                  dst);
-    count *= width;
-    width = 1;
-  }
-  const CUresult result = width == 1 ? api.cuMemsetD8Async(address, byte, count, stream.native)
-                          : width == 2
-                              ? api.cuMemsetD16Async(address, static_cast<uint16_t>(pattern), count, stream.native)
-                              : api.cuMemsetD32Async(address, pattern, count, stream.native);
+  const CUresult result =
+      width == 1   ? api.cuMemsetD8Async(address, static_cast<unsigned char>(pattern), count, stream.native)
+      : width == 2 ? api.cuMemsetD16Async(address, static_cast<uint16_t>(pattern), count, stream.native)
+                   : api.cuMemsetD32Async(address, pattern, count, stream.native);
   return driver.report(stream.device, result,
                        width == 1   ? "cuMemsetD8Async"
                        : width == 2 ? "cuMemsetD16Async"
                                     : "cuMemsetD32Async");
+}
+
+// CUDA sets wider values at multiples of their size only. Elsewhere the pattern with its bytes turned is set between the
+// first and the last such multiple, and the bytes before and behind it are set one by one.
+tb_status set_unaligned(Driver &driver, Stream &stream, CUdeviceptr address, uint32_t pattern, uint32_t width,
+                        uint64_t count) {
+  const auto behind = static_cast<uint32_t>(address % width), before = width - behind;
+  const uint64_t end = address + count * width;
+  uint8_t bytes[4], turned_bytes[4] = {};
+  std::memcpy(bytes, &pattern, sizeof bytes);
+  for (uint32_t i = 0; i < width; ++i) turned_bytes[i] = bytes[(before + i) % width];
+  uint32_t turned;
+  std::memcpy(&turned, turned_bytes, sizeof turned);
+  for (uint32_t i = 0; i < before; ++i)
+    if (const tb_status status = set_aligned(driver, stream, address + i, bytes[i], 1, 1)) return status;
+  if (count > 1)
+    if (const tb_status status = set_aligned(driver, stream, address + before, turned, width, count - 1)) return status;
+  for (uint32_t i = 0; i < behind; ++i)
+    if (const tb_status status = set_aligned(driver, stream, end - behind + i, bytes[before + i], 1, 1)) return status;
+  return TB_OK;
+}
+
+tb_status set(Driver &driver, Stream &stream, void *dst, uint32_t pattern, uint32_t width, uint64_t count) {
+  const CUdeviceptr address = address_of(dst);
+  if (address % width == 0) return set_aligned(driver, stream, address, pattern, width, count);
+  const uint32_t repeated = (pattern & 0xff) * 0x01010101u;
+  const bool equal_bytes = ((pattern ^ repeated) & (width == 2 ? 0xffffu : 0xffffffffu)) == 0;
+  return equal_bytes ? set_aligned(driver, stream, address, pattern, 1, count * width)
+                     : set_unaligned(driver, stream, address, pattern, width, count);
 }
 
 } // namespace

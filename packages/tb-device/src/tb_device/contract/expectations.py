@@ -1,6 +1,6 @@
 """The vendor's expectations file, tb-contract.toml: what a driver does not do yet or never will, with reasons.
 
-image = "fill.bin"                 # the kernels of contract/kernels.h, relative to this file
+image = "fill.bin"                 # the kernels of tb/contract_kernels.h, relative to this file
 
 [unsupported]                      # not run, counted as not offered
 "PEE-04" = "the bus has no peer copies"

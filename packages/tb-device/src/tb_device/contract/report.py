@@ -7,12 +7,18 @@ import time
 from collections import Counter
 from typing import Any
 
-from .. import _contract
+from .. import _contract, levels
 from .expectations import Expectations
 from .session import EXPECTED, FAILED, NOT_OFFERED, PASSED, WARNED, Result, Session
-from .target import Target, kit_version
+from .target import Case, Target, all_cases, kit_version
 
 EXECUTED = (PASSED, FAILED, EXPECTED, WARNED)
+WHOLE, IN_PART, NOT_AT_ALL = "whole", "in part", "not at all"
+
+
+def _groups_of(case: Case) -> set[str]:
+    """What a case needs: its groups, and the extension that it is about."""
+    return {*case.groups, *([levels.GRAPH_EXTENSION] if case.area == "GRA" else [])}
 
 
 class Report:
@@ -58,6 +64,44 @@ class Report:
         levels = _contract.groups()
         return {group: executed[group] for group in self.about.get("groups", []) if levels[group] <= self.level}
 
+    def offered(self) -> set[str]:
+        """The groups that the driver declares, and the extension if a case about it was executed."""
+        graphs = any(result.case.area == "GRA" and result.outcome in EXECUTED for result in self.results)
+        return {*self.about.get("groups", []), *([levels.GRAPH_EXTENSION] if graphs else [])}
+
+    def reached(self) -> int:
+        """The level of what the driver offers (tb-device explain), up to the level that was asked for."""
+        return min(self.level, levels.level_of(self.offered()))
+
+    def proved(self) -> dict[str, tuple[int, int]]:
+        """By group: how many cases hold, of those within the level that ask for nothing else that is not offered.
+
+        (0, 0) for a group that is not offered. Cases that were not chosen, are not offered or fail do not hold; a
+        performance floor that was missed does.
+        """
+        held = {result.case.id for result in self.results if result.outcome in (PASSED, WARNED)}
+        ran = {result.case.id for result in self.results}
+        offered = self.offered()
+        counts = {name: (0, 0) for name, level in self._levels().items() if level <= self.level}
+        for case in all_cases():
+            needs = _groups_of(case)
+            if case.level <= self.level and needs <= offered and (not case.slow or case.id in ran):
+                for name in needs & counts.keys():
+                    good, total = counts[name]
+                    counts[name] = good + (case.id in held), total + 1
+        return counts
+
+    def _levels(self) -> dict[str, int]:
+        return {**_contract.groups(), levels.GRAPH_EXTENSION: levels.LEVELS[-1].number}
+
+    def proved_line(self) -> str:
+        """What the cases prove by group: whole, in part with the numbers, not at all."""
+        names: dict[str, list[str]] = {WHOLE: [], IN_PART: [], NOT_AT_ALL: []}
+        for name, (good, total) in self.proved().items():
+            state = NOT_AT_ALL if good == 0 else WHOLE if good == total else IN_PART
+            names[state].append(f"{name} ({good} of {total})" if state == IN_PART else name)
+        return "proved " + "; ".join(f"{state}: {', '.join(names[state])}" for state in names if names[state])
+
     def problems(self) -> list[str]:
         """Why the run as a whole does not pass, beside its failed cases."""
         problems = [self.session_problem] if self.session_problem else []
@@ -78,7 +122,9 @@ class Report:
         for label, outcome in (("expected failures", EXPECTED), ("warned", WARNED), ("not offered", NOT_OFFERED)):
             if self.count(outcome):
                 counts += f", {self.count(outcome)} {label}"
-        parts = [name, f"ABI {self.about['abi']}" if "abi" in self.about else "", f"level {self.level}", counts]
+        # What a few chosen cases say of the driver is no level.
+        level = f"level {self.reached()} of {self.level}" if self.whole and self.reached() < self.level else ""
+        parts = [name, f"ABI {self.about['abi']}" if "abi" in self.about else "", level or f"level {self.level}", counts]
         parts += [f"{self.seconds:.1f} s", "passed" if self.passed() else "FAILED"]
         return " · ".join(filter(None, parts))
 
@@ -101,6 +147,8 @@ class Report:
             "driver_sha256": hashlib.sha256(self.target.file().read_bytes()).hexdigest(),
             "kit": kit_version(),
             "groups": self.groups(),
+            "reached": self.reached(),
+            "proved": {name: {"held": held, "of": total} for name, (held, total) in self.proved().items()},
             "whole": self.whole,
             "seed": self.target.seed,
             "layers": self.target.layers,

@@ -22,7 +22,7 @@ class Target:
     """A driver and how to open it.
 
     driver: a name ("cpu", or an entry point's) or the path of a library, which has a slash.
-    library: the driver's file, "" for a built-in one. image: a file with the kernels of contract/kernels.h, or "".
+    library: the driver's file, "" for a built-in one. image: a file with the kernels of tb/contract_kernels.h, or "".
     options: what tb_host.option answers. layers: put around the driver (TB_LAYERS). mutant: a name, or "".
     """
 
@@ -59,7 +59,7 @@ def make_target(
 
 def _own_image(driver: str) -> str:
     """The kernels for a built-in driver: compiled for the host, or as PTX."""
-    name = "kernels_cuda.ptx" if driver == "cuda" else "kernels_host*"
+    name = "kernels_cuda.ptx" if driver == "cuda" else "kernels_host*.so"
     found = sorted(Path(__file__).parent.glob(name)) if driver in discovery.BUILTIN else []
     return str(found[0]) if found else ""
 
