@@ -110,6 +110,17 @@ enum {
    * this flag, or none. */
   TB_DEVICE_SURVIVES_FORK = 2
 };
+/* tb_device_info.lacks: what the device's kernels do without. */
+enum {
+  TB_LACKS_FLOAT64 = 1,       /* 64-bit floats */
+  TB_LACKS_ATOMIC64 = 2,      /* atomic operations on 64-bit integers */
+  TB_LACKS_FLOAT_ATOMICS = 4, /* atomic additions of floats */
+  TB_LACKS_FMA = 8            /* multiply-adds of 32-bit floats that are rounded once */
+};
+/* tb_extension.type, by the struct that has it */
+enum { TB_EXTENSION_LAUNCH_ARGUMENTS = 1 };
+/* tb_launch_argument.kind */
+enum { TB_ARGUMENT_VALUE = 0, TB_ARGUMENT_POINTER = 1, TB_ARGUMENT_STRUCT = 2 };
 #define TB_CLOSURE_ALIGNMENT 64
 
 typedef struct tb_driver tb_driver;
@@ -144,7 +155,19 @@ typedef struct tb_device_info {
   int32_t priority_greatest; /* numerically the smallest */
   int32_t pci_domain, pci_bus, pci_device;
   int32_t numa_node; /* -1 unknown */
+  /* Bytes of all arguments of one launch together; launch refuses more with TB_INVALID_ARGUMENT. 0: no limit is known. */
+  uint32_t max_argument_size;
+  uint32_t lacks; /* TB_LACKS_*; 0: nothing is known to be lacking */
 } tb_device_info;
+
+/* How each struct of an extension chain (tb_launch.next) begins. A receiver skips the structs whose type it does not
+ * know, so an extension says more about a call and never changes what the call does. The chain is valid during the
+ * call. */
+typedef struct tb_extension {
+  uint32_t struct_size; /* of the whole struct, not of this head */
+  uint32_t type;        /* TB_EXTENSION_* */
+  const void *next;     /* the next struct of the chain, or NULL */
+} tb_extension;
 
 typedef struct tb_pointer_info {
   uint32_t struct_size;
@@ -179,8 +202,24 @@ typedef struct tb_launch {
   uint64_t shared_size;
   const void *const *args; /* a pointer to each argument's value */
   const uint64_t *arg_sizes;
-  const void *next; /* extension chain */
+  const void *next; /* extension chain, see tb_extension */
 } tb_launch;
+
+/* What one argument of a launch is. It never grows, for arrays have it. */
+typedef struct tb_launch_argument {
+  uint32_t kind;                   /* TB_ARGUMENT_* */
+  uint32_t pointer_count;          /* of a struct, else 0 */
+  const uint32_t *pointer_offsets; /* in a struct: the byte offset of each pointer to memory of the device, ascending */
+} tb_launch_argument;
+
+/* Extension of tb_launch, for devices that must know which memory a kernel reaches. Every pointer to device memory that
+ * the arguments hold is named; a named pointer may be NULL, and may point into the middle of a block. */
+typedef struct tb_launch_arguments {
+  uint32_t struct_size;
+  uint32_t type; /* TB_EXTENSION_LAUNCH_ARGUMENTS */
+  const void *next;
+  const tb_launch_argument *arguments; /* tb_launch.arg_count of them */
+} tb_launch_arguments;
 
 typedef struct tb_ipc_handle {
   uint32_t struct_size;
@@ -273,6 +312,12 @@ static inline tb_status tb_struct_fill(void *out, const void *mine) {
   memcpy(out, mine, room < size ? room : size);
   memcpy(out, &room, sizeof room);
   return TB_OK;
+}
+
+/* The first struct of a type in an extension chain, or NULL. */
+static inline const void *tb_find_extension(const void *chain, uint32_t type) {
+  while (chain && ((const tb_extension *)chain)->type != type) chain = ((const tb_extension *)chain)->next;
+  return chain;
 }
 
 /* Sets the text of a failure, which E2 requires, and returns its status. */

@@ -36,8 +36,6 @@ tb_status check_launch(const Function &function, const Module::Place &place, con
   if (loaded.owner != place.owner)
     return fail(host, TB_INVALID_ARGUMENT, "launch of %.200s: its module is loaded on device %d, the stream is of %d",
                 function.name, loaded.device, place.device);
-  if (config.next)
-    return fail(host, TB_UNSUPPORTED, "the %s driver knows no extension of tb_launch (next)", limits.driver);
   if (const tb_status status = check_size(host, function, config)) return status;
   if (config.arg_count && (!config.args || !config.arg_sizes))
     return fail(host, TB_INVALID_ARGUMENT, "launch of %.200s: %u arguments, but %s is NULL", function.name,

@@ -20,6 +20,10 @@
 //   lose_after  the device is lost at the Nth operation that runs; default 0, which is never
 //   idle        milliseconds without a call after which everything queued runs; default 50. Only this depends on time: a
 //               program that pauses for longer gets the same order at each run with a larger number
+//   max_argument_size  bytes of one launch's arguments; default 0, which is no limit
+//   lacks       facts of tb_device_info, with a comma between them: float64, atomic64, float_atomics, fma; default none
+//   named_pointers  1: a launch must say where its arguments hold device addresses (tb_launch_arguments), as devices
+//               demand that must know what a kernel reaches; 0: it need not (the default)
 #pragma once
 
 #include "tb/driver.h"

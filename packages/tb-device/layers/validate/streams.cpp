@@ -236,6 +236,40 @@ tb_status Validate::around(On<Slot::module_unload> on, Next next, tb_module *mod
   return status;
 }
 
+// Every pointer that a tb_launch_arguments names is inside its argument.
+tb_status Validate::check_launch_arguments(const tb_launch &config) {
+  const auto *said =
+      static_cast<const tb_launch_arguments *>(tb_find_extension(config.next, TB_EXTENSION_LAUNCH_ARGUMENTS));
+  if (!said) return TB_OK;
+  if (said->struct_size < sizeof *said || (config.arg_count && !said->arguments))
+    return fail(TB_INVALID_ARGUMENT, "launch got a tb_launch_arguments of %u bytes %s", said->struct_size,
+                said->arguments ? "instead of its whole size" : "without its arguments");
+  for (uint32_t number = 0; number < config.arg_count; ++number) {
+    const tb_launch_argument &argument = said->arguments[number];
+    const uint64_t size = config.arg_sizes[number];
+    if (argument.kind > TB_ARGUMENT_STRUCT)
+      return fail(TB_INVALID_ARGUMENT, "launch got argument %u of kind %u, which is none of TB_ARGUMENT_*", number,
+                  argument.kind);
+    if (argument.kind == TB_ARGUMENT_POINTER && size != sizeof(void *))
+      return fail(TB_INVALID_ARGUMENT, "launch got argument %u of %llu bytes as a pointer, which has %zu", number,
+                  static_cast<unsigned long long>(size), sizeof(void *));
+    if (argument.pointer_count && (argument.kind != TB_ARGUMENT_STRUCT || !argument.pointer_offsets))
+      return fail(TB_INVALID_ARGUMENT,
+                  "launch got argument %u of kind %u with %u pointers: only a struct has pointer_count, and "
+                  "pointer_offsets then",
+                  number, argument.kind, argument.pointer_count);
+    for (uint32_t i = 0; i < argument.pointer_count; ++i) {
+      const uint64_t offset = argument.pointer_offsets[i];
+      if (offset + sizeof(void *) > size || (i && offset <= argument.pointer_offsets[i - 1]))
+        return fail(TB_INVALID_ARGUMENT,
+                    "launch got argument %u of %llu bytes with a pointer at byte %llu: offsets ascend and are inside "
+                    "the argument",
+                    number, static_cast<unsigned long long>(size), static_cast<unsigned long long>(offset));
+    }
+  }
+  return TB_OK;
+}
+
 tb_status Validate::around(On<Slot::launch> on, Next next, tb_stream *stream, tb_function *function,
                            const tb_launch *config) {
   const Call call = begin(on.slot);
@@ -245,6 +279,7 @@ tb_status Validate::around(On<Slot::launch> on, Next next, tb_stream *stream, tb
   if (config->arg_count && (!config->args || !config->arg_sizes))
     return fail(TB_INVALID_ARGUMENT, "launch got %u arguments but no %s", config->arg_count,
                 config->args ? "arg_sizes" : "args");
+  if (const tb_status status = check_launch_arguments(*config)) return status;
   return next();
 }
 

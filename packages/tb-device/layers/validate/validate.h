@@ -84,6 +84,7 @@ private:
   tb_status check_handle(Call call, Kind kind, const void *handle) const;
   tb_status refuse_handle(Call call, Kind kind, const void *handle) const;
   tb_status check_kind(Call call, int32_t kind) const;
+  tb_status check_launch_arguments(const tb_launch &config);
   tb_status check_stream_device(Call call, tb_stream *stream, int32_t device, int32_t other = -1) const;
   bool knows(Kind kind, const void *handle) const;
   std::string belongs_elsewhere(Kind kind, const void *handle) const;

@@ -19,6 +19,8 @@ class DeviceProperties(NamedTuple):
     priority_range: least and greatest priority of streams; numerically smaller is more urgent.
     pci: domain, bus, device. numa_node: -1 when unknown.
     host_accessible: the host may read and write device memory through the same pointers.
+    max_argument_size: bytes of all arguments of one launch; 0: no limit is known.
+    lacks: what kernels do without, of "float64", "atomic64", "float_atomics", "fma" (TB_LACKS_* in tb/driver.h).
     """
 
     name: str
@@ -33,6 +35,8 @@ class DeviceProperties(NamedTuple):
     pci: tuple[int, int, int]
     numa_node: int
     host_accessible: bool
+    max_argument_size: int
+    lacks: frozenset[str]
 
 
 class Device:

@@ -32,6 +32,7 @@ tb_status describe(Driver &driver, Device &device, tb_device_info *info) {
   const int major = ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   const int minor = ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   std::snprintf(info->arch, sizeof info->arch, "sm_%d%d", major, minor);
+  info->max_argument_size = 4096; // of every architecture; sm_70 and later take more since CUDA 12.1
   info->compute_units = static_cast<uint32_t>(ask(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   info->priority_greatest = ask(CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED) ? greatest : 0;
   info->pci_domain = ask(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);

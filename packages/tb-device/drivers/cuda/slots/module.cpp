@@ -55,7 +55,6 @@ tb_status check_launch(Driver &driver, const Function &function, const tb_launch
     return fail(driver.host, TB_INVALID_ARGUMENT, "a block of %llu threads; this kernel takes up to %d",
                 static_cast<unsigned long long>(threads), function.max_threads);
   if (config->arg_count && !config->args) return fail(driver.host, TB_INVALID_ARGUMENT, "args is NULL");
-  if (config->next) return fail(driver.host, TB_UNSUPPORTED, "the CUDA driver knows no extension of a launch");
   if (config->shared_size > INT_MAX)
     return fail(driver.host, TB_INVALID_ARGUMENT, "no device has that much shared memory");
   return TB_OK;

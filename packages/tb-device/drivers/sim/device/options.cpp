@@ -1,7 +1,9 @@
 // Reads the sim driver's options.
 #include "drivers/sim/device/options.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <string_view>
 
 #include "drivers/common/error_text.h"
@@ -53,6 +55,29 @@ public:
     status = fail(host_, TB_INVALID_ARGUMENT, "option \"%s\" of the sim driver is \"%.80s\"; accepted is %s", key, text,
                   accepted);
   }
+  // Reads names of facts (TB_LACKS_*), with a comma between them.
+  void read_lacks(uint32_t *out) {
+    constexpr struct {
+      std::string_view name;
+      uint32_t bit;
+    } known[] = {{"float64", TB_LACKS_FLOAT64},
+                 {"atomic64", TB_LACKS_ATOMIC64},
+                 {"float_atomics", TB_LACKS_FLOAT_ATOMICS},
+                 {"fma", TB_LACKS_FMA}};
+    std::string_view rest = text("lacks") ? text("lacks") : "";
+    while (!status && !rest.empty()) {
+      const std::string_view name = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+      const auto *found = std::find_if(std::begin(known), std::end(known), [&](auto &one) { return one.name == name; });
+      if (found == std::end(known))
+        status = fail(host_, TB_INVALID_ARGUMENT,
+                      "option \"lacks\" of the sim driver is \"%.80s\"; accepted are float64, atomic64, float_atomics and "
+                      "fma, with a comma between them",
+                      text("lacks"));
+      else
+        *out |= found->bit;
+    }
+  }
   const char *text(const char *key) const { return host_->option ? host_->option(key) : nullptr; }
   tb_status status = TB_OK;
 
@@ -66,7 +91,7 @@ tb_status read_options(const tb_host *host, Options *out) {
   Options options;
   Reader reader(host);
   uint64_t devices = local_processes(Options::maximum_devices, static_cast<uint64_t>(options.devices)), isolated = 1,
-           fault_text = 1;
+           fault_text = 1, max_argument_size = 0, named_pointers = 0;
   reader.read("devices", "a whole number from 1 to 8", false, 1, Options::maximum_devices, &devices);
   reader.read("capacity", "a number of bytes from 64KiB to 256GiB, with K, M, G or KiB, MiB, GiB", true,
               Options::least_capacity, Options::largest_capacity, &options.capacity);
@@ -79,6 +104,9 @@ tb_status read_options(const tb_host *host, Options *out) {
   reader.read("lose_after", "the number of an operation, from 1, or 0 for never", false, 0, UINT64_MAX,
               &options.lose_after);
   reader.read("idle", "a whole number of milliseconds from 1 to 60000", false, 1, 60000, &options.idle);
+  reader.read("max_argument_size", "a number of bytes, or 0 for no limit", false, 0, UINT32_MAX, &max_argument_size);
+  reader.read("named_pointers", "0 or 1", false, 0, 1, &named_pointers);
+  reader.read_lacks(&options.lacks);
   if (reader.status) return reader.status;
   if (const char *schedule = reader.text("schedule")) options.schedule = schedule;
   if (const char *architecture = reader.text("architecture")) options.architecture = architecture;
@@ -90,6 +118,8 @@ tb_status read_options(const tb_host *host, Options *out) {
   options.devices = static_cast<int32_t>(devices);
   options.isolated = isolated != 0;
   options.fault_text = fault_text != 0;
+  options.max_argument_size = static_cast<uint32_t>(max_argument_size);
+  options.named_pointers = named_pointers != 0;
   *out = std::move(options);
   return TB_OK;
 }

@@ -23,6 +23,8 @@ struct Options {
   bool fault_text = true;
   uint64_t lose_after = 0; // 0 is never
   uint64_t idle = 50;      // milliseconds
+  uint32_t max_argument_size = 0, lacks = 0; // facts of tb_device_info
+  bool named_pointers = false;
 };
 
 // A bad value is TB_INVALID_ARGUMENT with a text, and leaves `out` alone.

@@ -79,6 +79,8 @@ tb_status device_get_info(tb_driver *self, int32_t number, tb_device_info *out) 
     info.priority_greatest = -1;
     info.pci_domain = info.pci_bus = info.pci_device = -1; // on no such bus
     info.numa_node = -1;
+    info.max_argument_size = driver.options.max_argument_size;
+    info.lacks = driver.options.lacks;
     return driver.give(info, out);
   });
 }

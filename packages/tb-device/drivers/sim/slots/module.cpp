@@ -1,9 +1,56 @@
 // The table's functions about loadable kernels (MODULE). Kernels run on the host, as the CPU driver's do.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
 #include "drivers/common/host_launch.h"
 #include "drivers/sim/driver.h"
 #include "drivers/sim/queue/launch.h"
 
 namespace tb::drivers::sim {
+
+namespace {
+
+bool names(const tb_launch_argument &argument, uint64_t offset) {
+  if (argument.kind == TB_ARGUMENT_POINTER) return offset == 0;
+  const uint32_t *offsets = argument.pointer_offsets;
+  return argument.kind == TB_ARGUMENT_STRUCT && std::binary_search(offsets, offsets + argument.pointer_count, offset);
+}
+
+// Fails if the arguments hold an address of the driver's memory that tb_launch_arguments does not name. A number that
+// happens to equal an address counts as one; that is rare.
+tb_status check_named_pointers(Driver &driver, const char *kernel, const tb_launch &config) {
+  const auto *said =
+      static_cast<const tb_launch_arguments *>(tb_find_extension(config.next, TB_EXTENSION_LAUNCH_ARGUMENTS));
+  if (!said)
+    return fail(driver.host, TB_INVALID_ARGUMENT,
+                "launch of %.200s says nothing of its pointers, but option named_pointers is set: append a "
+                "tb_launch_arguments to tb_launch.next",
+                kernel);
+  for (uint32_t number = 0; number < config.arg_count; ++number)
+    for (uint64_t offset = 0; offset + sizeof(uintptr_t) <= config.arg_sizes[number]; offset += sizeof(uintptr_t)) {
+      uintptr_t word = 0;
+      std::memcpy(&word, static_cast<const std::byte *>(config.args[number]) + offset, sizeof word);
+      if (names(said->arguments[number], offset) || driver.memory.device_of(word) < 0) continue;
+      return fail(driver.host, TB_INVALID_ARGUMENT,
+                  "launch of %.200s: argument %u has an address of the device's memory at byte %llu, which its "
+                  "tb_launch_argument does not name: add the offset to pointer_offsets",
+                  kernel, number, static_cast<unsigned long long>(offset));
+    }
+  return TB_OK;
+}
+
+tb_status check_arguments(Driver &driver, const char *kernel, const tb_launch &config) {
+  const uint64_t size = std::accumulate(config.arg_sizes, config.arg_sizes + config.arg_count, uint64_t(0));
+  const uint32_t most = driver.options.max_argument_size;
+  if (most && size > most)
+    return fail(driver.host, TB_INVALID_ARGUMENT,
+                "launch of %.200s: its arguments have %llu bytes, and the device takes %u (max_argument_size)", kernel,
+                static_cast<unsigned long long>(size), most);
+  return driver.options.named_pointers ? check_named_pointers(driver, kernel, config) : TB_OK;
+}
+
+} // namespace
 
 namespace slots {
 
@@ -83,6 +130,7 @@ tb_status launch(tb_driver *self, tb_stream *handle, tb_function *function, cons
     const Function &kernel = *Function::of(function);
     const Module::Place place = driver.place_of(stream->queue->device.number);
     if ((status = check_launch(kernel, place, *config, {"sim", Queue::largest_closure}))) return status;
+    if ((status = check_arguments(driver, kernel.name, *config))) return status;
     // More would overflow the sum with the kernel's own shared memory.
     constexpr uint64_t most_shared = uint64_t(1) << 40; // bytes
     if (config->shared_size > most_shared)

@@ -155,8 +155,31 @@ CASE(limits_of_grid_block_and_memory_hold) {
   config.arg_count = 1;
   CHECK_EQUAL(driver.api.launch(driver.self, stream, fill, &config), TB_INVALID_ARGUMENT);
   config.arg_count = 0;
-  config.next = &config;
-  CHECK_EQUAL(driver.api.launch(driver.self, stream, fill, &config), TB_UNSUPPORTED);
+}
+
+CASE(an_extension_that_the_driver_does_not_know_is_skipped) {
+  OpenedDriver driver;
+  Loaded loaded(driver);
+  tb_stream *stream = driver.default_stream();
+  auto *data = static_cast<uint32_t *>(driver.allocate(64));
+  const tb_launch_argument kinds[] = {{TB_ARGUMENT_POINTER, 0, nullptr}};
+  const tb_launch_arguments known = {sizeof known, TB_EXTENSION_LAUNCH_ARGUMENTS, nullptr, kinds};
+  const tb_extension unknown = {sizeof unknown, UINT32_MAX, &known};
+  CHECK(tb_find_extension(&unknown, TB_EXTENSION_LAUNCH_ARGUMENTS) == &known);
+  CHECK(tb_find_extension(&unknown, 12345) == nullptr);
+  const void *args[] = {&data};
+  const uint64_t sizes[] = {sizeof data};
+  tb_launch config = {};
+  config.struct_size = sizeof config;
+  config.arg_count = 1;
+  for (int axis = 0; axis < 3; ++axis) config.grid[axis] = config.block[axis] = 1;
+  config.block[0] = 4;
+  config.args = args, config.arg_sizes = sizes, config.next = &unknown;
+  data[0] = 77;
+  CHECK_EQUAL(driver.api.launch(driver.self, stream, loaded.function("tb_contract_index"), &config), TB_OK);
+  CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
+  CHECK_EQUAL(data[0], 0u);
+  CHECK_EQUAL(driver.api.mem_free(driver.self, 0, data), TB_OK);
 }
 
 CASE(a_failing_kernel_is_reported_once_with_its_name) {

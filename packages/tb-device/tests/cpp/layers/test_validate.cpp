@@ -268,6 +268,35 @@ CASE(a_variable_ends_with_its_module) {
   CHECK_REFUSED(driver.api.module_unload(driver.self, module), TB_INVALID_ARGUMENT, "module_unload");
 }
 
+CASE(named_pointers_of_a_launch_are_inside_its_arguments) {
+  LayeredDriver driver("validate");
+  std::ifstream file(TB_TEST_KERNELS, std::ios::binary);
+  const std::string image{std::istreambuf_iterator<char>(file), {}};
+  tb_module *module = nullptr;
+  tb_function *function = nullptr;
+  CHECK_EQUAL(driver.api.module_load(driver.self, 0, image.data(), image.size(), nullptr, &module), TB_OK);
+  CHECK_EQUAL(driver.api.module_function(driver.self, module, "tb_contract_index", &function), TB_OK);
+  void *data = driver.allocate(64);
+  const uint64_t size = sizeof data;
+  const void *const value = &data;
+  const auto launch = [&](tb_launch_argument argument) {
+    const tb_launch_arguments arguments = {sizeof arguments, TB_EXTENSION_LAUNCH_ARGUMENTS, nullptr, &argument};
+    tb_launch config = {sizeof config, 1, {1, 1, 1}, {1, 1, 1}, 0, &value, &size, &arguments};
+    return driver.api.launch(driver.self, driver.default_stream(), function, &config);
+  };
+  const uint32_t inside[] = {0}, beyond[] = {4}, twice[] = {0, 0};
+  CHECK_EQUAL(launch({TB_ARGUMENT_POINTER, 0, nullptr}), TB_OK);
+  CHECK_EQUAL(launch({TB_ARGUMENT_STRUCT, 1, inside}), TB_OK);
+  CHECK_REFUSED(launch({TB_ARGUMENT_STRUCT, 1, beyond}), TB_INVALID_ARGUMENT, "a pointer at byte 4");
+  CHECK_REFUSED(launch({TB_ARGUMENT_STRUCT, 2, twice}), TB_INVALID_ARGUMENT, "offsets ascend");
+  CHECK_REFUSED(launch({TB_ARGUMENT_STRUCT, 1, nullptr}), TB_INVALID_ARGUMENT, "only a struct has pointer_count");
+  CHECK_REFUSED(launch({TB_ARGUMENT_VALUE, 1, inside}), TB_INVALID_ARGUMENT, "only a struct has pointer_count");
+  CHECK_REFUSED(launch({7, 0, nullptr}), TB_INVALID_ARGUMENT, "of kind 7");
+  CHECK_EQUAL(driver.api.stream_synchronize(driver.self, driver.default_stream()), TB_OK);
+  CHECK_EQUAL(driver.api.mem_free(driver.self, 0, data), TB_OK);
+  CHECK_EQUAL(driver.api.module_unload(driver.self, module), TB_OK);
+}
+
 CASE(threads_that_use_it_rightly_are_never_refused) {
   LayeredDriver driver("validate");
   std::atomic<int> refused{0};
