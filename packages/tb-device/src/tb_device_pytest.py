@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--tb-expect", metavar="FILE", help="the vendor's expectations (tb-contract.toml)")
     group.addoption("--tb-report", metavar="FILE", help="write the result as JSON")
     group.addoption("--tb-slow", action="store_true", help="also the cases that take long")
-    group.addoption("--tb-image", default="", metavar="FILE", help="the kernels of tb/contract_kernels.h for this device")
+    group.addoption("--tb-image", default="", metavar="FILE", help="the kernels of tb/contract_kernels.h, compiled")
 
 
 @pytest.fixture

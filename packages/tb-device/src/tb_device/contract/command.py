@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--expect", metavar="FILE", help="the vendor's expectations (tb-contract.toml)")
     parser.add_argument("--only", action="append", default=[], metavar="AREA|ID", help="such as MEM or MEM-04")
     parser.add_argument("--seed", type=int, default=1, help="for cases and drivers that choose at random")
-    parser.add_argument("--image", default="", metavar="FILE", help="the kernels of tb/contract_kernels.h for this device")
+    parser.add_argument("--image", default="", metavar="FILE", help="the kernels of tb/contract_kernels.h, compiled")
     parser.add_argument("--slow", action="store_true", help="also the cases that take long")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="that often, each time with the next seed")
     parser.add_argument("--layers", default="", metavar="SPEC", help="put around the driver, as in TB_LAYERS")

@@ -123,8 +123,9 @@ class Report:
             if self.count(outcome):
                 counts += f", {self.count(outcome)} {label}"
         # What a few chosen cases say of the driver is no level.
-        level = f"level {self.reached()} of {self.level}" if self.whole and self.reached() < self.level else ""
-        parts = [name, f"ABI {self.about['abi']}" if "abi" in self.about else "", level or f"level {self.level}", counts]
+        less = self.whole and self.reached() < self.level
+        level = f"level {self.reached()} of {self.level}" if less else f"level {self.level}"
+        parts = [name, f"ABI {self.about['abi']}" if "abi" in self.about else "", level, counts]
         parts += [f"{self.seconds:.1f} s", "passed" if self.passed() else "FAILED"]
         return " · ".join(filter(None, parts))
 
