@@ -11,6 +11,7 @@
 
 #include "backends/jit/compiler/compiler.h"
 #include "backends/jit/compiler/image_cache.h"
+#include "backends/jit/device_facts.h"
 #include "launch/launch_blocking.h"
 #include "runtime/synchronize.h"
 
@@ -40,8 +41,9 @@ std::string architecture_of(c10::DeviceIndex device) {
 
 constexpr char entry[] = "tb_entry";
 
-std::string source_of(const Kernel &kernel) {
-  return "#include \"" + std::string(kernel.header) + "\"\nusing namespace tb::kernels;\nTB_ENTRY(" + entry + ", (" +
+std::string source_of(const Kernel &kernel, const DeviceFacts &facts) {
+  return std::string(facts.float64 ? "" : "#define TB_NO_FLOAT64\n") + (facts.fma ? "" : "#define TB_NO_FMA\n") +
+         "#include \"" + std::string(kernel.header) + "\"\nusing namespace tb::kernels;\nTB_ENTRY(" + entry + ", (" +
          kernel.body + "), " + std::string(kernel.arguments) + ", " + std::to_string(kernel.threads) + ", " +
          (kernel.synchronizing ? "true" : "false") + ")\n";
 }
@@ -60,7 +62,7 @@ public:
     }
     const std::unique_lock lock(mutex_);
     if (const auto known = functions_.find(kernel.body); known != functions_.end()) return known->second;
-    const std::string source = source_of(kernel);
+    const std::string source = source_of(kernel, facts_of(device_));
     const std::string image = cached_image(key_ + source, [&] { return compiler_->compile(source); });
     tb_module *module = nullptr;
     tb_function *handle = nullptr;
@@ -96,9 +98,9 @@ Programs &programs(c10::DeviceIndex device) {
 Function find(c10::DeviceIndex device, const Kernel &kernel) { return programs(device).find(kernel); }
 
 void launch(c10::DeviceIndex device, const Function &function, unsigned blocks_x, unsigned blocks_y, unsigned threads,
-            const void *arguments, size_t size) {
-  const uint64_t sizes[] = {size};
-  const void *const values[] = {arguments};
+            const Argument &argument) {
+  const uint64_t sizes[] = {argument.size};
+  const void *const values[] = {argument.value};
   tb_launch config{};
   config.struct_size = sizeof config;
   config.arg_count = 1;
@@ -106,6 +108,7 @@ void launch(c10::DeviceIndex device, const Function &function, unsigned blocks_x
   config.block[0] = threads, config.block[1] = config.block[2] = 1;
   config.args = values;
   config.arg_sizes = sizes;
+  config.next = &argument.pointers;
   check(runtime.driver->launch(runtime.self, current_stream(device), function.handle, &config), "launch", device);
   if (launch_blocking()) synchronize(device, "launch");
 }

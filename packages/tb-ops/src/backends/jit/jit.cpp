@@ -3,6 +3,7 @@
 
 #include "backends/jit/compiler/compiler.h"
 #include "backends/jit/pointwise.h"
+#include "tb_ops/device_kernels/arguments.h"
 #include "tensor/copy.h"
 
 namespace tb::ops::jit {
@@ -13,6 +14,7 @@ bool serves(const Runtime &) {
   tb_device_info info{};
   info.struct_size = sizeof info;
   check(runtime.device.device_info(0, &info), "device_get_info", 0);
+  if (info.max_argument_size && info.max_argument_size < kernels::max_argument_size) return false;
   return compiles_for(info.arch);
 }
 

@@ -1,7 +1,7 @@
 // The language that the kernels are written in: CUDA C++, or what a shim makes of another compiler's C++.
 //
 // A shim defines the built-in variables, __shared__, __syncthreads(), atomic_add, require and TB_ENTRY. TB_KERNEL_SHIM
-// names another shim to include.
+// names another shim to include. With TB_NO_FLOAT64 a shim has nothing of type double.
 #pragma once
 #include "arguments.h"
 
@@ -11,6 +11,18 @@
 #include "shim_cuda.cuh"
 #else
 #include "shim_host.cuh"
+#endif
+
+// The driver says what its device lacks (tb_device_info.lacks), and the source of a kernel then begins with
+// TB_NO_FLOAT64 or TB_NO_FMA.
+#if defined(TB_NO_FLOAT64) || defined(TB_NO_FMA)
+#include "float_pair.cuh"
+#endif
+#if defined(TB_NO_FLOAT64)
+#define TB_FLOAT64(...)
+#define double this_device_has_no_float64 // whatever names the type does not compile
+#else
+#define TB_FLOAT64(...) __VA_ARGS__
 #endif
 
 #include "types.cuh"
