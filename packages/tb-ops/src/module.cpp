@@ -18,6 +18,7 @@
 #include "backends/jit/compiler/compiler.h"
 #include "backends/jit/compiler/image_cache.h"
 #include "backends/jit/compiler/image_pack.h"
+#include "backends/jit/device_facts.h"
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
 #include "backends/torch_cuda/torch_cuda.h"
@@ -261,9 +262,9 @@ void bind_backends(nb::module_ &m) {
 
 using InstanceRow = std::tuple<std::string, std::string, std::string, unsigned, bool>;
 
-ops::jit::Instance instance(const InstanceRow &row) {
+ops::jit::Instance instance(const InstanceRow &row, const std::string &defines) {
   const auto &[header, body, arguments, threads, synchronizing] = row;
-  return {header, body, arguments, threads, synchronizing};
+  return {header, body, arguments, threads, synchronizing, defines};
 }
 
 // Makes a compiler for no particular device: "nvrtc", "host" or a command.
@@ -302,6 +303,11 @@ void bind_device_kernels(nb::module_ &m) {
       nb::sig("def used_kernels() -> list[tuple[str, str, str, int, bool]]"),
       "(header, function, argument struct, threads, whether it synchronizes) of each kernel that this process has "
       "used.");
+  m.def("kernel_defines", &ops::jit::kernel_defines, "lacks"_a,
+        "The lines before a kernel's text for a device that lacks these (bits of TB_LACKS_*).");
+  m.def(
+      "kernel_lacks", [](int device) { return ops::jit::lacks_of(static_cast<c10::DeviceIndex>(device)); }, "device"_a,
+      "What a device lacks (bits of TB_LACKS_*); after initialize().");
   m.def(
       "architecture", [](int device) { return ops::jit::architecture_of(static_cast<c10::DeviceIndex>(device)); },
       "device"_a, "The device's architecture; after initialize().");
@@ -320,15 +326,16 @@ void bind_device_kernels(nb::module_ &m) {
       .def(
           "compile_into",
           [](const ops::jit::Compiler &compiler, const std::string &folder, const std::string &architecture,
-             const InstanceRow &row) {
+             const InstanceRow &row, const std::string &defines) {
             const ops::jit::ImagePack pack(folder, architecture);
-            const std::string image = compiler.compile(ops::jit::make_source(instance(row), compiler.shim()));
-            pack.write(instance(row), image);
+            const ops::jit::Instance kernel = instance(row, defines);
+            const std::string image = compiler.compile(ops::jit::make_source(kernel, compiler.shim()));
+            pack.write(kernel, image);
             return image.size();
           },
-          "folder"_a, "architecture"_a, "kernel"_a, nb::call_guard<nb::gil_scoped_release>(),
-          nb::sig(
-              "def compile_into(self, folder: str, architecture: str, kernel: tuple[str, str, str, int, bool]) -> int"),
+          "folder"_a, "architecture"_a, "kernel"_a, "defines"_a, nb::call_guard<nb::gil_scoped_release>(),
+          nb::sig("def compile_into(self, folder: str, architecture: str, kernel: tuple[str, str, str, int, bool], "
+                  "defines: str) -> int"),
           "Compiles a kernel into a pack that begin_pack() made, and returns the image's bytes. RuntimeError with the "
           "compiler's messages. Any thread may call this.");
 }

@@ -70,10 +70,11 @@ public:
       rest.remove_prefix(std::min(rest.size(), name.size() + 1));
       const auto *found = std::find_if(std::begin(known), std::end(known), [&](auto &one) { return one.name == name; });
       if (found == std::end(known))
-        status = fail(host_, TB_INVALID_ARGUMENT,
-                      "option \"lacks\" of the sim driver is \"%.80s\"; accepted are float64, atomic64, float_atomics and "
-                      "fma, with a comma between them",
-                      text("lacks"));
+        status =
+            fail(host_, TB_INVALID_ARGUMENT,
+                 "option \"lacks\" of the sim driver is \"%.80s\"; accepted are float64, atomic64, float_atomics and "
+                 "fma, with a comma between them",
+                 text("lacks"));
       else
         *out |= found->bit;
     }

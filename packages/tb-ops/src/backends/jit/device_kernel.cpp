@@ -10,6 +10,7 @@
 #include "backends/jit/compiler/compiler.h"
 #include "backends/jit/compiler/image_cache.h"
 #include "backends/jit/compiler/image_pack.h"
+#include "backends/jit/device_facts.h"
 #include "launch/launch_blocking.h"
 #include "runtime/synchronize.h"
 
@@ -24,8 +25,9 @@ void note_use(const Instance &instance) {
   used.emplace(instance.body, instance);
 }
 
-Instance instance_of(const Kernel &kernel) {
-  return {std::string(kernel.header), kernel.body, std::string(kernel.arguments), kernel.threads, kernel.synchronizing};
+Instance instance_of(const Kernel &kernel, c10::DeviceIndex device) {
+  return {std::string(kernel.header), kernel.body,          std::string(kernel.arguments),
+          kernel.threads,             kernel.synchronizing, kernel_defines(lacks_of(device))};
 }
 
 // One device's programs. Modules stay loaded, because the functions belong to them.
@@ -41,7 +43,7 @@ public:
     }
     const std::unique_lock lock(mutex_);
     if (const auto known = functions_.find(kernel.body); known != functions_.end()) return known->second;
-    const std::string image = find_image(instance_of(kernel));
+    const std::string image = find_image(instance_of(kernel, device_));
     tb_module *module = nullptr;
     tb_function *handle = nullptr;
     check(runtime.driver->module_load(runtime.self, device_, image.data(), image.size(), nullptr, &module),
@@ -112,9 +114,9 @@ std::vector<Instance> used_instances() {
 Function find(c10::DeviceIndex device, const Kernel &kernel) { return programs(device).find(kernel); }
 
 void launch(c10::DeviceIndex device, const Function &function, unsigned blocks_x, unsigned blocks_y, unsigned threads,
-            const void *arguments, size_t size) {
-  const uint64_t sizes[] = {size};
-  const void *const values[] = {arguments};
+            const Argument &argument) {
+  const uint64_t sizes[] = {argument.size};
+  const void *const values[] = {argument.value};
   tb_launch config{};
   config.struct_size = sizeof config;
   config.arg_count = 1;
@@ -122,6 +124,7 @@ void launch(c10::DeviceIndex device, const Function &function, unsigned blocks_x
   config.block[0] = threads, config.block[1] = config.block[2] = 1;
   config.args = values;
   config.arg_sizes = sizes;
+  config.next = &argument.pointers;
   check(runtime.driver->launch(runtime.self, current_stream(device), function.handle, &config), "launch", device);
   if (launch_blocking()) synchronize(device, "launch");
 }

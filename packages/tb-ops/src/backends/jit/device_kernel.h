@@ -6,6 +6,7 @@
 
 #include "backends/jit/compiler/source.h"
 #include "runtime/runtime.h"
+#include "tb_ops/device_kernels/argument_pointers.h"
 
 namespace tb::ops::jit {
 
@@ -32,9 +33,25 @@ std::string architecture_of(c10::DeviceIndex device);
 // Any thread may call this.
 Function find(c10::DeviceIndex device, const Kernel &kernel);
 
+// A kernel's one argument, and what tb_launch.next says of it.
+struct Argument {
+  const void *value;
+  size_t size;
+  const tb_launch_arguments &pointers;
+};
+
 // Queues blocks of `threads` threads on the device's current stream.
 void launch(c10::DeviceIndex device, const Function &function, unsigned blocks_x, unsigned blocks_y, unsigned threads,
-            const void *arguments, size_t size);
+            const Argument &argument);
+
+template <class Arguments> Argument argument_of(const Arguments &arguments) {
+  static_assert(sizeof arguments <= kernels::max_argument_size);
+  static constexpr auto &offsets = kernels::pointer_offsets<Arguments>;
+  static_assert(!offsets.empty(), "argument_pointers.h lacks the struct");
+  static constexpr tb_launch_argument kind{TB_ARGUMENT_STRUCT, static_cast<uint32_t>(offsets.size()), offsets.data()};
+  static constexpr tb_launch_arguments pointers{sizeof pointers, TB_EXTENSION_LAUNCH_ARGUMENTS, nullptr, &kind};
+  return {&arguments, sizeof arguments, pointers};
+}
 
 // Launches one thread for each of `count` elements, or fewer threads that compute several elements each. Does nothing
 // if `count` is 0.
@@ -44,8 +61,8 @@ void launch_elements(c10::DeviceIndex device, const Kernel &kernel, int64_t coun
   const Function function = find(device, kernel);
   constexpr int64_t most = 1 << 16; // blocks; more would not run at the same time
   const int64_t blocks = (count + function.threads - 1) / function.threads;
-  launch(device, function, static_cast<unsigned>(blocks < most ? blocks : most), 1, function.threads, &arguments,
-         sizeof arguments);
+  launch(device, function, static_cast<unsigned>(blocks < most ? blocks : most), 1, function.threads,
+         argument_of(arguments));
 }
 
 // Launches one block for each of `count` rows, but at most 2^20 blocks. A kernel continues with row + grid size until
@@ -55,8 +72,8 @@ void launch_rows(c10::DeviceIndex device, const Kernel &kernel, int64_t count, c
   if (count == 0) return;
   const Function function = find(device, kernel);
   constexpr int64_t most = 1 << 20;
-  launch(device, function, static_cast<unsigned>(count < most ? count : most), 1, function.threads, &arguments,
-         sizeof arguments);
+  launch(device, function, static_cast<unsigned>(count < most ? count : most), 1, function.threads,
+         argument_of(arguments));
 }
 
 // The kernels that this process has asked for.

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "backends/jit/device_facts.h"
+
 namespace tb::ops::jit {
 namespace {
 
@@ -38,10 +40,14 @@ const char *type_name(c10::ScalarType type) {
   return one->name;
 }
 
+bool has_type(c10::DeviceIndex device, c10::ScalarType type) {
+  return type_code(type) >= 0 && (type != c10::kDouble || facts_of(device).float64);
+}
+
 bool supported(std::initializer_list<const at::Tensor *> tensors) {
   for (const at::Tensor *tensor : tensors)
-    if (tensor->defined() &&
-        (type_code(tensor->scalar_type()) < 0 || tensor->is_neg() || tensor->is_conj() || tensor->is_sparse()))
+    if (tensor->defined() && (!has_type(tensor->device().index(), tensor->scalar_type()) || tensor->is_neg() ||
+                              tensor->is_conj() || tensor->is_sparse()))
       return false;
   return true;
 }

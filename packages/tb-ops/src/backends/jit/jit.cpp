@@ -6,6 +6,7 @@
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/pointwise.h"
 #include "dispatch/fallback_stats.h"
+#include "tb_ops/device_kernels/arguments.h"
 #include "tensor/copy.h"
 
 namespace tb::ops::jit {
@@ -20,6 +21,12 @@ bool serves(const Runtime &) {
   if (runtime.closures || (runtime.driver->groups & needed) != needed) return false;
   const std::string architecture = architecture_of(0);
   if (find_image_packs(architecture).empty()) obstacle = compiler_obstacle(architecture);
+  tb_device_info info{};
+  info.struct_size = sizeof info;
+  check(runtime.device.device_info(0, &info), "device_get_info", 0);
+  if (info.max_argument_size && info.max_argument_size < kernels::max_argument_size)
+    obstacle = c10::str("tb-ops' kernels have arguments of up to ", kernels::max_argument_size,
+                        " bytes, and the device takes ", info.max_argument_size);
   set_fallback_hint(obstacle);
   return obstacle.empty();
 }

@@ -17,9 +17,11 @@ kernels::Scalar read_number(const at::TensorBase &tensor) {
 bool fits(const at::TensorIteratorBase &iterator) {
   if (iterator.noutputs() != 1 || iterator.ntensors() > kernels::max_operands || iterator.ndim() > kernels::max_dims)
     return false;
+  const c10::DeviceIndex device = iterator.device(0).index();
+  if (const auto common = iterator.maybe_common_dtype(); common && !has_type(device, *common)) return false;
   int numbers = 0;
   for (int i = 0; i < iterator.ntensors(); i++) {
-    if (type_code(iterator.dtype(i)) < 0) return false;
+    if (!has_type(iterator.device(i).index(), iterator.dtype(i))) return false;
     if (iterator.device(i).is_cpu()) numbers += iterator.is_cpu_scalar(i) ? 1 : 2;
   }
   return numbers <= 1;

@@ -10,11 +10,23 @@ using Unsigned = unsigned long long;
 // How an element is stored. Host and kernels know types by these numbers; types.cuh and element_type.cpp list them.
 enum Type : int { Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64 };
 
+// A number of the host, which kernels read with number_of. Those for devices without 64-bit floats take its bits apart,
+// so the structs are the same for all devices.
+#if defined(TB_NO_FLOAT64)
+struct Real {
+  Unsigned bits;
+};
+#else
+using Real = double;
+#endif
+
+constexpr int max_argument_size = 1024; // bytes of every struct here; OpenCL guarantees no more
+
 constexpr int max_dims = 10, max_operands = 5, max_scalars = 4;
 
 // A number in both forms, so that kernels of integers lose no digits.
 struct Scalar {
-  double real;
+  Real real;
   Long integer;
 };
 
@@ -58,7 +70,7 @@ struct LayerNormArguments {
   const void *input, *weight, *bias, *grad;
   void *mean, *rstd, *output; // mean and rstd in the type that the kernel computes in
   void *grad_weight, *grad_bias;
-  double epsilon;
+  Real epsilon;
 };
 
 // output[b] = alpha * first[b] @ second[b] + beta * added[b]. Strides are in elements, of batch, row and column.
@@ -108,9 +120,9 @@ struct RandomArguments {
   void *output, *mask; // the mask is dropout's
   const void *input;   // dropout's
   Unsigned seed, offset;
-  double from, width, low, high; // uniform: low and high bound the result; normal: mean, and deviation * sqrt(2)
-  Unsigned start, range;         // of integers; in bernoulli and dropout `range` is the threshold
-  double scale;                  // dropout's
+  Real from, width, low, high; // uniform: low and high bound the result; normal: mean, and deviation * sqrt(2)
+  Unsigned start, range;       // of integers; in bernoulli and dropout `range` is the threshold
+  Real scale;                  // dropout's
 };
 
 struct TriangleArguments {
@@ -126,7 +138,7 @@ struct RangeArguments {
   Scalar start, step;
 };
 
-constexpr int max_tensors = 24; // of one launch, so that the struct stays below 2 KiB
+constexpr int max_tensors = 17; // of one launch, as many as max_argument_size allows
 
 // One step of an optimizer for several parameters. The tensors of a parameter have no gaps and equal strides.
 struct OptimizerArguments {
@@ -138,7 +150,7 @@ struct OptimizerArguments {
   void *second[max_tensors]; // average of the gradients' squares
   void *maxima[max_tensors]; // of amsgrad
   const float *steps[max_tensors];
-  double rate, beta1, beta2, decay, epsilon;
+  Real rate, beta1, beta2, decay, epsilon;
   const float *grad_scale, *found_inf; // may be null
 };
 

@@ -152,7 +152,7 @@ def copies() -> Iterator[Case]:
     yield "into a slice", lambda x: torch.zeros(8, 12, device=x.device)[::2, ::2].copy_(x), [x]
     yield "into a part", lambda x: torch.cat([x, x[1:3] * 2]), [x]
     yield "cat 1", lambda x, y: torch.cat([x, y], 1), [x, numbers(4, 2)]
-    yield "cat of types", lambda x, y: torch.cat([x, y]), [x, numbers(2, 6, dtype=torch.float64)]
+    yield "cat with float64", lambda x, y: torch.cat([x, y]), [x, numbers(2, 6, dtype=torch.float64)]
     yield "stack", lambda x: torch.stack([x, x + 1], 1), [x]
     yield "repeat", lambda x: x.repeat(2, 3), [x]
     yield "fill", lambda x: x.clone().fill_(2.5), [x]
@@ -205,7 +205,7 @@ def reductions() -> Iterator[Case]:
         yield f"sum {dtype}", lambda x: x.sum(0), [numbers(70, 3, dtype=dtype)]
     for dtype in (*HALVES, torch.float64):
         yield f"mean {dtype}", lambda x: x.mean(1), [numbers(4, 90, dtype=dtype)]
-    yield "sum to double", lambda x: x.sum(dtype=torch.float64), [numbers(90)]
+    yield "sum to float64", lambda x: x.sum(dtype=torch.float64), [numbers(90)]
     yield "sum of none", lambda x: x.sum(0), [numbers(0, 3)]
     yield "mean of none", lambda x: x.mean(), [numbers(0)]
     yield "many", lambda x: x.sum(), [numbers(100_000, low=0.5)]
@@ -332,7 +332,7 @@ def optimizers() -> Iterator[Case]:
         yield f"sgd {kind}", steps(optim.SGD, **how), parameters
         yield f"momentum {kind}", steps(optim.SGD, momentum=0.9, nesterov=True, weight_decay=0.1, **how), parameters
     yield "amsgrad", steps(optim.AdamW, amsgrad=True, fused=True), parameters
-    yield "adamw double", steps(optim.AdamW, fused=True), [numbers(9, dtype=torch.float64)]
+    yield "adamw float64", steps(optim.AdamW, fused=True), [numbers(9, dtype=torch.float64)]
     yield "clip", lambda x, y: _clipped([x, y]), [numbers(5), numbers(3, 3)]
 
 

@@ -6,14 +6,13 @@
 
 namespace tb::kernels {
 
-__device__ inline float fused(float a, float b, float c) { return TB_C_FUNCTION(fmaf)(a, b, c); }
-__device__ inline double fused(double a, double b, double c) { return TB_C_FUNCTION(fma)(a, b, c); }
+using number::fma;
 
 // Returns c0 + c1 x + c2 x^2 ...
 template <class Number> __device__ inline Number polynomial(Number, Number last) { return last; }
 template <class Number, class... More>
 __device__ inline Number polynomial(Number x, Number first, Number second, More... more) {
-  return fused(polynomial(x, second, more...), x, first);
+  return fma(polynomial(x, second, more...), x, first);
 }
 
 __device__ inline float negative_log(unsigned word) {
@@ -25,9 +24,23 @@ __device__ inline float negative_log(unsigned word) {
   const float f = upper ? value * 0x1p-32f : mantissa - 1.0f;
   const float p = polynomial(f, 0x1.fffecp-2f, -0x1.55a3a8p-2f, 0x1.f30fdap-3f, -0x1.0e050ep-2f, -0x1.72979ep-3f,
                              -0x1.356e6ep+0f, -0x1.a3bc56p+0f, -0x1.6a1fe6p+0f);
-  return fused(halvings, 0x1.62e430p-1f, fused(f * f, p, -f));
+  return fma(halvings, 0x1.62e430p-1f, fma(f * f, p, -f));
 }
 
+template <class Number> struct Direction {
+  Number cosine, sine;
+};
+
+__device__ inline Direction<float> direction(unsigned word) {
+  const float x = fma(static_cast<float>(static_cast<int>(word << 2)), 0x1p-31f, 0x1p-30f), z = x * x;
+  const float sine = x * polynomial(z, 0x1.921fb6p-1f, -0x1.4abbbap-4f, 0x1.465e92p-9f, -0x1.2d9302p-15f);
+  const float cosine =
+      float_of(bits_of(polynomial(z, 1.0f, -0x1.3bd3a2p-2f, 0x1.03b162p-6f, -0x1.4ea9e6p-12f)) ^ (word & 0x80000000u));
+  const bool exchange = (word & 0x40000000u) != 0;
+  return {exchange ? sine : cosine, exchange ? cosine : sine};
+}
+
+#if !defined(TB_NO_FLOAT64)
 __device__ inline double negative_log(Unsigned random) {
   const Unsigned integer = random >> 12 ^ 0x0008000000000000ull;
   const double value = double_of(0x4330000000000000ull | integer) - 0x1.8p52 + 0.5;
@@ -41,26 +54,13 @@ __device__ inline double negative_log(Unsigned random) {
       z * polynomial(z, 0x1.5555555555556p-1, 0x1.999999999955dp-2, 0x1.24924924c1d94p-2, 0x1.c71c71a5de187p-3,
                      0x1.745d1e030da47p-3, 0x1.3b12d5d9485e8p-3, 0x1.112345c23240dp-3, 0x1.dfe2a57f31a82p-4,
                      0x1.c16fb5176dcadp-4, 0x1.1e7bf7b8e5185p-4, 0x1.5141dc6df37e2p-3);
-  const double lower = fused(s, half + p, -halvings * 0x1.a39ef35793c76p-33);
-  return fused(halvings, 0x1.62e42fee00000p-1, half - lower - f);
-}
-
-template <class Number> struct Direction {
-  Number cosine, sine;
-};
-
-__device__ inline Direction<float> direction(unsigned word) {
-  const float x = fused(static_cast<float>(static_cast<int>(word << 2)), 0x1p-31f, 0x1p-30f), z = x * x;
-  const float sine = x * polynomial(z, 0x1.921fb6p-1f, -0x1.4abbbap-4f, 0x1.465e92p-9f, -0x1.2d9302p-15f);
-  const float cosine =
-      float_of(bits_of(polynomial(z, 1.0f, -0x1.3bd3a2p-2f, 0x1.03b162p-6f, -0x1.4ea9e6p-12f)) ^ (word & 0x80000000u));
-  const bool exchange = (word & 0x40000000u) != 0;
-  return {exchange ? sine : cosine, exchange ? cosine : sine};
+  const double lower = fma(s, half + p, -halvings * 0x1.a39ef35793c76p-33);
+  return fma(halvings, 0x1.62e42fee00000p-1, half - lower - f);
 }
 
 __device__ inline Direction<double> direction(Unsigned random) {
   const Unsigned angle = (random >> 12 & 0x0003FFFFFFFFFFFFull) ^ 0x0002000000000000ull;
-  const double x = fused(double_of(0x4330000000000000ull | angle) - (0x1p52 + 0x1p49), 0x1p-49, 0x1p-50);
+  const double x = fma(double_of(0x4330000000000000ull | angle) - (0x1p52 + 0x1p49), 0x1p-49, 0x1p-50);
   const double z = x * x;
   const double sine =
       x * polynomial(z, 0x1.921fb54442d18p-1, -0x1.4abbce625be53p-4, 0x1.466bc6775aad9p-9, -0x1.32d2cce62abbdp-15,
@@ -73,5 +73,6 @@ __device__ inline Direction<double> direction(Unsigned random) {
   const bool exchange = (random & 0x4000000000000000ull) != 0;
   return {exchange ? sine : cosine, exchange ? cosine : sine};
 }
+#endif
 
 } // namespace tb::kernels

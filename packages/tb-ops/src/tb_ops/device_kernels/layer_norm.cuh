@@ -18,7 +18,7 @@ template <class Stored, class Moments> __device__ inline void layer_norm(const L
       squares += apart * apart;
     }
     const Sum<Stored> variance = sum_across_block(squares) / static_cast<Sum<Stored>>(a.size);
-    const Number rstd = static_cast<Number>(1 / number::sqrt(variance + static_cast<Sum<Stored>>(a.epsilon)));
+    const Number rstd = static_cast<Number>(1 / number::sqrt(variance + number_of<Sum<Stored>>(a.epsilon)));
     if (threadIdx.x == 0) {
       put<Moments>(a.mean, row, mean);
       put<Moments>(a.rstd, row, rstd);

@@ -22,15 +22,16 @@ template <class Stored> __device__ inline void adam(const OptimizerArguments &a)
   using Number = Math<Stored>;
   if (skipped(a)) return;
   const int tensor = static_cast<int>(blockIdx.y);
-  const double step = *a.steps[tensor];
-  const double correction_1 = 1 - number::pow(a.beta1, step), correction_2 = 1 - number::pow(a.beta2, step);
-  const Number size = static_cast<Number>(a.rate / correction_1);
+  const FloatSum step = *a.steps[tensor];
+  const FloatSum correction_1 = 1 - number::pow(number_of<FloatSum>(a.beta1), step);
+  const FloatSum correction_2 = 1 - number::pow(number_of<FloatSum>(a.beta2), step);
+  const Number size = static_cast<Number>(number_of<FloatSum>(a.rate) / correction_1);
   const Number root = static_cast<Number>(number::sqrt(correction_2));
-  const Number beta1 = static_cast<Number>(a.beta1), beta2 = static_cast<Number>(a.beta2);
-  const Number decay = static_cast<Number>(a.decay), rate = static_cast<Number>(a.rate);
+  const Number beta1 = number_of<Number>(a.beta1), beta2 = number_of<Number>(a.beta2);
+  const Number decay = number_of<Number>(a.decay), rate = number_of<Number>(a.rate);
   for (Long i = first_element(); i < a.counts[tensor]; i += all_threads()) {
     Number parameter = at<Stored>(a.parameters[tensor], i), grad = scaled_gradient<Stored>(a, tensor, i);
-    if (a.decay != 0) {
+    if (number_of<bool>(a.decay)) {
       if (a.flags & decoupled)
         parameter -= rate * decay * parameter;
       else
@@ -47,7 +48,7 @@ template <class Stored> __device__ inline void adam(const OptimizerArguments &a)
       put<Stored>(a.maxima[tensor], i, squares);
     }
     put<Stored>(a.parameters[tensor], i,
-                parameter - size * average / (number::sqrt(squares) / root + static_cast<Number>(a.epsilon)));
+                parameter - size * average / (number::sqrt(squares) / root + number_of<Number>(a.epsilon)));
   }
 }
 
@@ -56,18 +57,17 @@ template <class Stored> __device__ inline void sgd(const OptimizerArguments &a) 
   using Number = Math<Stored>;
   if (skipped(a)) return;
   const int tensor = static_cast<int>(blockIdx.y);
-  const Number momentum = static_cast<Number>(a.beta1), dampening = static_cast<Number>(a.beta2);
+  const Number momentum = number_of<Number>(a.beta1), dampening = number_of<Number>(a.beta2);
   for (Long i = first_element(); i < a.counts[tensor]; i += all_threads()) {
     const Number parameter = at<Stored>(a.parameters[tensor], i);
-    Number grad = scaled_gradient<Stored>(a, tensor, i) + static_cast<Number>(a.decay) * parameter;
-    if (a.beta1 != 0) {
-      const Number buffer = a.flags & first_step
-                                ? grad
-                                : momentum * at<Stored>(a.first[tensor], i) + (Number(1) - dampening) * grad;
+    Number grad = scaled_gradient<Stored>(a, tensor, i) + number_of<Number>(a.decay) * parameter;
+    if (number_of<bool>(a.beta1)) {
+      const Number buffer =
+          a.flags & first_step ? grad : momentum * at<Stored>(a.first[tensor], i) + (Number(1) - dampening) * grad;
       put<Stored>(a.first[tensor], i, buffer);
       grad = a.flags & nesterov ? grad + momentum * buffer : buffer;
     }
-    put<Stored>(a.parameters[tensor], i, parameter - static_cast<Number>(a.rate) * grad);
+    put<Stored>(a.parameters[tensor], i, parameter - number_of<Number>(a.rate) * grad);
   }
 }
 

@@ -17,11 +17,23 @@ from concurrent.futures import ThreadPoolExecutor
 from tb_ops import _core, initialize
 from tb_ops.device_kernels import Kernel, core_set
 
+LACKS = {"float64": 1, "atomic64": 2, "float_atomics": 4, "fma": 8}
+"""What a device's kernels may have to do without: TB_LACKS_* of tb/driver.h."""
+
 
 def make_pack(
-    folder: str, compiler: str | None, architecture: str | None, shim: str, kernels: list[Kernel]
+    folder: str,
+    compiler: str | None,
+    architecture: str | None,
+    shim: str,
+    kernels: list[Kernel],
+    lacks: frozenset[str] = frozenset(),
 ) -> tuple[int, dict[Kernel, str]]:
     """Compiles kernels into a folder. Returns the images' bytes, and the compiler's texts for the kernels that fail.
+
+    Arguments:
+        compiler: None for the open driver's, which also says the architecture and what its device lacks.
+        lacks: names of LACKS.
 
     Raises:
         RuntimeError: there is no such compiler, or the folder has images that were compiled with another shim.
@@ -31,16 +43,20 @@ def make_pack(
         if architecture is None:
             raise ValueError("--compiler needs --architecture, as the device's properties have it")
         chosen = _core.KernelCompiler.named(compiler, architecture, shim)
+        bits = sum(LACKS[name] for name in lacks)
     else:
         initialize()
         architecture = architecture or _core.architecture(0)
         chosen = _core.KernelCompiler.of_device(0, architecture)
+        bits = _core.kernel_lacks(0)
+    if bits & LACKS["float64"]:
+        kernels = [kernel for kernel in kernels if "double" not in kernel.function]
     chosen.begin_pack(folder, architecture)
     failures: dict[Kernel, str] = {}
 
     def compile_one(kernel: Kernel) -> int:
         try:
-            return chosen.compile_into(folder, architecture, kernel)
+            return chosen.compile_into(folder, architecture, kernel, _core.kernel_defines(bits))
         except RuntimeError as error:
             failures[kernel] = str(error)
             return 0
@@ -61,17 +77,20 @@ def main() -> int:
     parser.add_argument("--compiler", help="a command that gets `-o IMAGE SOURCE`; or nvrtc, or host")
     parser.add_argument("--architecture", help="of the devices that load the images; the open driver's by default")
     parser.add_argument("--shim", default="", help="a header's file, for a command (docs/writing-device-kernels.md)")
+    parser.add_argument("--lacks", default="", metavar="NAMES", help=f"of {', '.join(LACKS)}: what the devices lack")
     parser.add_argument("--only", default="", metavar="TEXT", help="kernels whose function has TEXT in it")
     asked = parser.parse_args()
     kernels = [kernel for kernel in core_set() if asked.only in kernel.function]
+    lacks = frozenset(filter(None, asked.lacks.split(",")))
+    if unknown := lacks - LACKS.keys():
+        parser.error(f"--lacks knows {', '.join(LACKS)}, not {', '.join(sorted(unknown))}")
     try:
-        size, failures = make_pack(asked.folder, asked.compiler, asked.architecture, asked.shim, kernels)
+        size, failures = make_pack(asked.folder, asked.compiler, asked.architecture, asked.shim, kernels, lacks)
     except (RuntimeError, ValueError) as error:
         parser.error(str(error))
     for text in failures.values():
         print(text, file=sys.stderr)
-    made = len(kernels) - len(failures)
-    print(f"{made} images, {size / 1e6:.1f} MB, in {asked.folder}; {len(failures)} do not compile")
+    print(f"{size / 1e6:.1f} MB of images in {asked.folder}; {len(failures)} kernels do not compile")
     return 1 if failures or not kernels else 0
 
 

@@ -29,7 +29,7 @@ __device__ inline Words philox(Unsigned counter, unsigned attempt, Unsigned seed
 __device__ inline unsigned word_of(const RandomArguments &a, Unsigned word, unsigned attempt = 0) {
   return philox(a.offset + word / 4, attempt, a.seed).word[word % 4];
 }
-__device__ inline Unsigned pair_of(const RandomArguments &a, Unsigned i, unsigned attempt = 0) {
+__device__ inline Unsigned two_words(const RandomArguments &a, Unsigned i, unsigned attempt = 0) {
   const Words words = philox(a.offset + i / 2, attempt, a.seed);
   return static_cast<Unsigned>(words.word[i % 2 * 2 + 1]) << 32 | words.word[i % 2 * 2];
 }
@@ -38,17 +38,19 @@ __device__ inline Unsigned pair_of(const RandomArguments &a, Unsigned i, unsigne
 __device__ inline void fraction(const RandomArguments &a, Unsigned i, float *out) {
   *out = static_cast<float>(static_cast<int>(word_of(a, i) >> 8)) * 0x1p-24f;
 }
+#if !defined(TB_NO_FLOAT64)
 __device__ inline void fraction(const RandomArguments &a, Unsigned i, double *out) {
-  *out = static_cast<double>(static_cast<Long>(pair_of(a, i) >> 11)) * 0x1p-53;
+  *out = static_cast<double>(static_cast<Long>(two_words(a, i) >> 11)) * 0x1p-53;
 }
+#endif
 
 template <class Stored> __device__ inline void uniform(const RandomArguments &a) {
   using Number = Math<Stored>;
-  const Number low = static_cast<Number>(a.low), high = static_cast<Number>(a.high);
+  const Number low = number_of<Number>(a.low), high = number_of<Number>(a.high);
   for (Long i = first_element(); i < a.count; i += all_threads()) {
     Number value;
     fraction(a, static_cast<Unsigned>(i), &value);
-    value = value * static_cast<Number>(a.width) + static_cast<Number>(a.from);
+    value = value * number_of<Number>(a.width) + number_of<Number>(a.from);
     value = value < low ? low : value;
     put<Stored>(a.output, i, value > high ? high : value);
   }
@@ -56,19 +58,21 @@ template <class Stored> __device__ inline void uniform(const RandomArguments &a)
 
 // Returns the random bits of element `i` that elementary.cuh needs.
 __device__ inline unsigned bits_of_element(const RandomArguments &a, Unsigned i, float) { return word_of(a, i); }
-__device__ inline Unsigned bits_of_element(const RandomArguments &a, Unsigned i, double) { return pair_of(a, i); }
+TB_FLOAT64(__device__ inline Unsigned bits_of_element(const RandomArguments &a, Unsigned i, double) {
+  return two_words(a, i);
+})
 
 // The method of Box and Muller, in groups of 32 elements. The words of the first half are the radii, and those of the
 // second half the directions; the first half gets the cosines, and the second the sines. a.width is the standard
 // deviation times the square root of 2.
 template <class Stored> __device__ inline void normal(const RandomArguments &a) {
   using Number = Math<Stored>;
-  const Number mean = static_cast<Number>(a.from), scale = static_cast<Number>(a.width);
+  const Number mean = number_of<Number>(a.from), scale = number_of<Number>(a.width);
   for (Long i = first_element(); i < a.count; i += all_threads()) {
     const Unsigned first = static_cast<Unsigned>(i) & ~16ull;
     const Number radius = number::sqrt(negative_log(bits_of_element(a, first, Number()))) * scale;
     const Direction<Number> towards = direction(bits_of_element(a, first + 16, Number()));
-    put<Stored>(a.output, i, fused(radius, i & 16 ? towards.sine : towards.cosine, mean));
+    put<Stored>(a.output, i, number::fma(radius, i & 16 ? towards.sine : towards.cosine, mean));
   }
 }
 
@@ -79,7 +83,7 @@ template <class Stored> __device__ inline void bernoulli(const RandomArguments &
 }
 
 template <class Stored> __device__ inline void dropout(const RandomArguments &a) {
-  const Math<Stored> scale = static_cast<Math<Stored>>(a.scale);
+  const Math<Stored> scale = number_of<Math<Stored>>(a.scale);
   for (Long i = first_element(); i < a.count; i += all_threads()) {
     const bool kept = word_of(a, static_cast<Unsigned>(i)) < a.range;
     static_cast<bool *>(a.mask)[i] = kept;
@@ -94,7 +98,7 @@ template <class Stored> __device__ inline void put_integer(const RandomArguments
   const Long value = static_cast<Long>(a.start + number);
   if constexpr (Traits<Stored>::floating) {
     using Number = Math<Stored>;
-    const Number low = static_cast<Number>(a.low), high = static_cast<Number>(a.high);
+    const Number low = number_of<Number>(a.low), high = number_of<Number>(a.high);
     const Number rounded = static_cast<Number>(value);
     put<Stored>(a.output, i, rounded < low ? low : rounded > high ? high : rounded);
   } else {
@@ -123,9 +127,9 @@ template <class Stored> __device__ inline void large_integers(const RandomArgume
   const Unsigned biased = a.range ? (0 - a.range) % a.range : 0;
   for (Long i = first_element(); i < a.count; i += all_threads()) {
     const Unsigned index = static_cast<Unsigned>(i);
-    Unsigned word = pair_of(a, index);
+    Unsigned word = two_words(a, index);
     if (a.range) {
-      for (unsigned attempt = 1; word * a.range < biased; attempt++) word = pair_of(a, index, attempt);
+      for (unsigned attempt = 1; word * a.range < biased; attempt++) word = two_words(a, index, attempt);
       word = high_product(word, a.range);
     }
     put_integer<Stored>(a, i, word);

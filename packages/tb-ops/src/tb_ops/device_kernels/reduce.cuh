@@ -15,7 +15,7 @@ template <class Stored> struct SumOf { // scalars[0] divides the sum: the count 
   __device__ void merge(const SumOf &other) { total += other.total; }
   __device__ Sum<Stored> finish(const Scalar *s) const {
     if constexpr (Traits<Stored>::floating)
-      return total / static_cast<Sum<Stored>>(s[0].real);
+      return total / number_of<Sum<Stored>>(s[0]);
     else
       return total;
   }
@@ -75,7 +75,7 @@ template <class Stored> struct NormOf {
   using Number = Sum<Stored>;
   Number total, order;
   __device__ static NormOf init(const Scalar *s) {
-    const Number order = static_cast<Number>(s[0].real);
+    const Number order = number_of<Number>(s[0]);
     return {order == -Limits<Number>::highest() ? Limits<Number>::highest() : Number(0), order};
   }
   __device__ void add(Math<Stored> given, Long) {
@@ -128,7 +128,7 @@ template <class Stored> struct VarianceOf {
     count = all;
   }
   __device__ Number finish(const Scalar *s) const {
-    const Number freedom = count - static_cast<Number>(s[0].real);
+    const Number freedom = count - number_of<Number>(s[0]);
     const Number variance = squares / (freedom > Number(0) ? freedom : Number(0));
     return s[1].integer ? number::sqrt(variance) : variance;
   }

@@ -21,8 +21,10 @@ __device__ inline void atomic_add(Long *place, Long value) {
 
 __device__ inline unsigned bits_of(float value) { return __float_as_uint(value); }
 __device__ inline float float_of(unsigned bits) { return __uint_as_float(bits); }
+#if !defined(TB_NO_FLOAT64)
 __device__ inline Unsigned bits_of(double value) { return static_cast<Unsigned>(__double_as_longlong(value)); }
 __device__ inline double double_of(Unsigned bits) { return __longlong_as_double(static_cast<Long>(bits)); }
+#endif
 __device__ inline Unsigned high_product(Unsigned a, Unsigned b) { return __umul64hi(a, b); }
 
 } // namespace tb::kernels

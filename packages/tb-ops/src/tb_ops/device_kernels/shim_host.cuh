@@ -144,8 +144,10 @@ template <class Number> inline void atomic_add(Number *place, Number value) {
 
 inline unsigned bits_of(float value) { return __builtin_bit_cast(unsigned, value); }
 inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
+#if !defined(TB_NO_FLOAT64)
 inline Unsigned bits_of(double value) { return __builtin_bit_cast(Unsigned, value); }
 inline double double_of(Unsigned bits) { return __builtin_bit_cast(double, bits); }
+#endif
 inline Unsigned high_product(Unsigned a, Unsigned b) {
   return static_cast<Unsigned>(static_cast<unsigned __int128>(a) * b >> 64);
 }

@@ -45,14 +45,19 @@ template <class Stored> struct Traits {
   using Sum = Long;
   static constexpr bool floating = false;
 };
+#if defined(TB_NO_FLOAT64)
+using FloatSum = FloatPair;
+#else
+using FloatSum = double;
+#endif
 template <> struct Traits<float> {
   using Math = float;
-  using Sum = double;
+  using Sum = FloatSum;
   static constexpr bool floating = true;
 };
-template <> struct Traits<double> {
-  using Math = double;
-  using Sum = double;
+template <> struct Traits<FloatSum> {
+  using Math = FloatSum;
+  using Sum = FloatSum;
   static constexpr bool floating = true;
 };
 template <> struct Traits<Half> {
@@ -100,7 +105,7 @@ template <> struct Code<Long> { static constexpr int type = Int64; };
 template <> struct Code<Half> { static constexpr int type = Float16; };
 template <> struct Code<Bfloat> { static constexpr int type = BFloat16; };
 template <> struct Code<float> { static constexpr int type = Float32; };
-template <> struct Code<double> { static constexpr int type = Float64; };
+TB_FLOAT64(template <> struct Code<double> { static constexpr int type = Float64; };)
 
 // Calls visit(Stored *) for a type that is known only when the kernel runs.
 template <class Visit> __device__ inline void visit_type(int type, const Visit &visit) {
@@ -113,8 +118,8 @@ template <class Visit> __device__ inline void visit_type(int type, const Visit &
   case Int64: return visit(static_cast<Long *>(nullptr));
   case Float16: return visit(static_cast<Half *>(nullptr));
   case BFloat16: return visit(static_cast<Bfloat *>(nullptr));
-  case Float32: return visit(static_cast<float *>(nullptr));
-  default: return visit(static_cast<double *>(nullptr));
+  TB_FLOAT64(case Float64: return visit(static_cast<double *>(nullptr));)
+  default: return visit(static_cast<float *>(nullptr));
   }
 }
 
@@ -139,15 +144,22 @@ template <class Stored, class Value> __device__ inline void put(void *data, Long
   static_cast<Stored *>(data)[i] = convert<Stored>(value);
 }
 
+template <class Number> __device__ inline Number number_of(Real real) {
+#if defined(TB_NO_FLOAT64)
+  return static_cast<Number>(pair_of(real));
+#else
+  return static_cast<Number>(real);
+#endif
+}
 template <class Number> __device__ inline Number number_of(const Scalar &scalar) {
   if constexpr (Traits<Number>::floating)
-    return static_cast<Number>(scalar.real);
+    return number_of<Number>(scalar.real);
   else
     return static_cast<Number>(scalar.integer);
 }
 
 __device__ inline bool is_nan(float x) { return x != x; }
-__device__ inline bool is_nan(double x) { return x != x; }
+__device__ inline bool is_nan(FloatSum x) { return x != x; }
 template <class Number> __device__ inline bool is_nan(Number) { return false; }
 
 // The highest and the lowest number of a type, which are infinities for floats.
@@ -165,9 +177,9 @@ template <> struct Limits<float> {
   __device__ static float highest() { return float_of(0x7F800000u); }
   __device__ static float lowest() { return -highest(); }
 };
-template <> struct Limits<double> {
-  __device__ static double highest() { return double_of(0x7FF0000000000000ull); }
-  __device__ static double lowest() { return -highest(); }
+template <> struct Limits<FloatSum> {
+  __device__ static FloatSum highest() { return Limits<float>::highest(); }
+  __device__ static FloatSum lowest() { return -highest(); }
 };
 
 // Return this thread's place among all threads of a one-dimensional launch, and the number of threads.

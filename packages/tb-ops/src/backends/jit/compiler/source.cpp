@@ -110,7 +110,7 @@ Source make_source(const Instance &instance, const Shim &shim) {
                              ", (" + instance.body + "), " + instance.arguments + ", " +
                              std::to_string(instance.threads) + ", " + (instance.synchronizing ? "true" : "false") +
                              ")\n";
-  return {instance.body, entry, expansion.text + kernel, instance.threads};
+  return {instance.body, entry, instance.defines + expansion.text + kernel, instance.threads};
 }
 
 } // namespace tb::ops::jit

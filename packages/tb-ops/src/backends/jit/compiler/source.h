@@ -11,6 +11,7 @@ struct Instance {
   std::string arguments; // "PointwiseArguments"
   unsigned threads;      // the most that a block may have
   bool synchronizing;    // whether it calls __syncthreads()
+  std::string defines;   // lines before all others: what the device lacks, "#define TB_NO_FLOAT64\n"
 };
 
 // A header that makes CUDA's dialect of a compiler's language (docs/writing-device-kernels.md).

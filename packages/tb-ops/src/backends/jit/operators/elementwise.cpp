@@ -35,6 +35,7 @@
 #include <ATen/ops/triu_ops.h>
 #include <ATen/ops/where_native.h>
 
+#include "backends/jit/device_facts.h"
 #include "backends/jit/device_kernel.h"
 
 namespace tb::ops::jit {
@@ -44,8 +45,13 @@ using at::Tensor;
 
 // Throws if the kernels do not support the iterator. A function that a dispatch stub calls cannot fall back to the CPU.
 void require_fit(const at::TensorIteratorBase &iterator, const char *functor) {
-  TORCH_CHECK_NOT_IMPLEMENTED(fits(iterator), functor, " on ", iterator.dtype(iterator.ntensors() - 1),
-                              ": the device's kernels have no complex elements. Compute it on the CPU: tensor.cpu()");
+  if (fits(iterator)) return;
+  const c10::ScalarType type = iterator.dtype(iterator.ntensors() - 1);
+  const bool lacks = !facts_of(iterator.device(0).index()).float64;
+  TORCH_CHECK_NOT_IMPLEMENTED(false, functor, " on ", type, ": ",
+                              lacks && !c10::isComplexType(type) ? "the device lacks float64"
+                                                                 : "the device's kernels have no complex elements",
+                              ". Compute it on the CPU: tensor.cpu()");
 }
 
 template <Name functor, class Iterator> void unary(Iterator &iterator) {

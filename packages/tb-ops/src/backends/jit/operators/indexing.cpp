@@ -1,4 +1,5 @@
 // Gathering, scattering and selecting by an index.
+#include "backends/jit/device_facts.h"
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
@@ -37,9 +38,19 @@ c10::ScalarType moved_as(const Tensor &tensor) {
   }
 }
 
-// Whether the kernels can add atomically to elements of that type.
-bool adds_in_place(c10::ScalarType type) {
-  return type == c10::kFloat || type == c10::kDouble || type == c10::kInt || type == c10::kLong;
+// Whether the kernels can add atomically to elements of that type on the device.
+bool adds_in_place(c10::DeviceIndex device, c10::ScalarType type) {
+  switch (type) {
+  case c10::kInt:
+    return true;
+  case c10::kLong:
+    return facts_of(device).atomic64;
+  case c10::kFloat:
+  case c10::kDouble:
+    return facts_of(device).float_atomics;
+  default:
+    return false;
+  }
 }
 
 // The kernels add in no fixed order, so the sums are not reproducible. A program that asks for deterministic algorithms
@@ -112,7 +123,7 @@ Tensor &scatter_value(const Tensor &self, int64_t dim, const Tensor &index, cons
 }
 
 Tensor &scatter_add(const Tensor &self, int64_t dim, const Tensor &index, const Tensor &source, Tensor &out) {
-  if (!fits(index, {&self, &source, &out}) || !adds_in_place(self.scalar_type()) || !may_add())
+  if (!fits(index, {&self, &source, &out}) || !adds_in_place(self.device().index(), self.scalar_type()) || !may_add())
     return call_fallback<at::_ops::scatter_add_out>(self, dim, index, source, out);
   Out<at::meta::structured_scatter_add> op(out);
   op.meta(self, dim, index, source);
@@ -173,8 +184,8 @@ void launch_select_add(const kernels::SelectArguments &arguments, c10::ScalarTyp
 
 Tensor &index_add(const Tensor &self, int64_t dim, const Tensor &index, const Tensor &source, const c10::Scalar &alpha,
                   Tensor &out) {
-  if (!supported({&self, &source, &out}) || !is_index(index) || !adds_in_place(self.scalar_type()) || !may_add() ||
-      self.dim() == 0)
+  if (!supported({&self, &source, &out}) || !is_index(index) ||
+      !adds_in_place(self.device().index(), self.scalar_type()) || !may_add() || self.dim() == 0)
     return call_fallback<at::_ops::index_add_out>(self, dim, index, source, alpha, out);
   Out<at::meta::structured_index_add> op(out);
   op.meta(self, dim, index, source, alpha);
@@ -192,7 +203,8 @@ Tensor &index_add(const Tensor &self, int64_t dim, const Tensor &index, const Te
 // Adds the gradients of each row's uses. The sums of 16-bit gradients are in single precision.
 Tensor embedding_backward(const Tensor &grad, const Tensor &indices, int64_t rows, int64_t padding, bool by_frequency) {
   const bool index = indices.scalar_type() == c10::kLong || indices.scalar_type() == c10::kInt;
-  if (!supported({&grad}) || !index || by_frequency || !c10::isFloatingType(grad.scalar_type()) || !may_add())
+  if (!supported({&grad}) || !index || by_frequency || !c10::isFloatingType(grad.scalar_type()) ||
+      !adds_in_place(grad.device().index(), c10::kFloat) || !may_add())
     return call_fallback<at::_ops::embedding_dense_backward>(grad, indices, rows, padding, by_frequency);
   const c10::DeviceIndex device = common_device("aten::embedding_dense_backward", {&grad, &indices});
   const c10::ScalarType summed = grad.scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;

@@ -64,8 +64,8 @@ void launch_steps(const char *name, kernels::OptimizerArguments arguments, Tenso
     arguments.tensors = static_cast<int>(count);
     constexpr int64_t most = 1 << 10; // blocks for a tensor; the longest tensor decides for all
     const int64_t blocks = std::min<int64_t>(most, (longest + function.threads - 1) / function.threads);
-    launch(device, function, static_cast<unsigned>(blocks), static_cast<unsigned>(count), function.threads, &arguments,
-           sizeof arguments);
+    launch(device, function, static_cast<unsigned>(blocks), static_cast<unsigned>(count), function.threads,
+           argument_of(arguments));
   }
 }
 

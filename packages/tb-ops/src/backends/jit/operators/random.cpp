@@ -26,6 +26,9 @@ void check_type(const at::TensorBase &tensor, const char *distribution, bool flo
                                   (!floating || c10::isFloatingType(tensor.scalar_type())),
                               distribution, " numbers of type ", tensor.scalar_type(),
                               " are not offered on the device. Make them in another type and convert with .to()");
+  TORCH_CHECK_NOT_IMPLEMENTED(has_type(tensor.device().index(), tensor.scalar_type()), distribution,
+                              " numbers of type ", tensor.scalar_type(),
+                              ": the device lacks float64. Make them on the CPU and copy with .to()");
 }
 
 // Runs name<type> over `out`, with a new range of the generator.

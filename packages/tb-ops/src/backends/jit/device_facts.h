@@ -1,0 +1,23 @@
+// What a device's kernels may use, as its driver says (tb_device_info.lacks).
+#pragma once
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+
+namespace tb::ops::jit {
+
+struct DeviceFacts {
+  bool float64, atomic64, float_atomics, fma;
+};
+
+// The first call for a device asks the driver; later calls are cheap. An index below 0, which CPU tensors have, lacks
+// nothing. Any thread may call this.
+DeviceFacts facts_of(c10::DeviceIndex device);
+
+// The same as bits of TB_LACKS_*.
+uint32_t lacks_of(c10::DeviceIndex device);
+// The lines before the text of a kernel for a device that lacks these.
+std::string kernel_defines(uint32_t lacks);
+
+} // namespace tb::ops::jit
