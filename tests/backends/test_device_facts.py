@@ -125,7 +125,9 @@ RANDOM = """
 
 
 @pytest.mark.parametrize("lacking", ["float64", "fma", "float64,fma"])
-def test_random_numbers_have_the_same_bits(lacking: str, run_python: RunPython, cache: pathlib.Path) -> None:
+def test_random_numbers_are_bit_identical_to_those_of_a_complete_device(
+    lacking: str, run_python: RunPython, cache: pathlib.Path
+) -> None:
     complete, poor = (
         run_python(RANDOM, env=variables(cache, TB_SIM_LACKS=lacks)).stdout.splitlines() for lacks in ("", lacking)
     )
@@ -181,7 +183,7 @@ def pointers(*arrays: np.ndarray) -> list[ctypes.c_void_p]:
     return [array.ctypes.data_as(ctypes.c_void_p) for array in arrays]
 
 
-def spread(random: np.random.Generator, count: int, exponents: int) -> np.ndarray:
+def many_numbers(random: np.random.Generator, count: int, exponents: int) -> np.ndarray:
     """Numbers of both signs from 2^-exponents to 2^exponents."""
     return random.standard_normal(count) * 2.0 ** random.integers(-exponents, exponents, count)
 
@@ -190,7 +192,7 @@ def test_numbers_of_the_host_are_rounded_as_a_conversion_rounds_them(pairs: ctyp
     random = np.random.default_rng(1)
     edges = [0.0, -0.0, np.inf, -np.inf, np.nan, 2.0**-150, 1.5 * 2.0**-149, 2.0**-126 - 2.0**-151, 2.0**128 - 2.0**103]
     any_bits = random.integers(0, 2**64, 100_000, dtype=np.uint64).view(np.float64)
-    numbers = np.concatenate([edges, any_bits, spread(random, 300_000, 155)])
+    numbers = np.concatenate([edges, any_bits, many_numbers(random, 300_000, 155)])
     high, low = np.empty((2, numbers.size), np.float32)
     pairs.read(*pointers(numbers, high, low), numbers.size)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -205,7 +207,10 @@ def test_numbers_of_the_host_are_rounded_as_a_conversion_rounds_them(pairs: ctyp
 
 def test_pairs_of_floats_have_the_precision_that_sums_need(pairs: ctypes.CDLL) -> None:
     random = np.random.default_rng(2)
-    a, b = np.abs(spread(random, 100_000, 8)) + 2.0**-8, spread(random, 100_000, 8)  # so that no power underflows
+    a, b = (
+        np.abs(many_numbers(random, 100_000, 8)) + 2.0**-8,
+        many_numbers(random, 100_000, 8),
+    )  # so that no power underflows
     out = np.empty((a.size, 5, 2), np.float32)
     pairs.compute(*pointers(a, b, out), a.size)
     found = out.astype(np.float64).sum(-1).T
@@ -217,7 +222,7 @@ def test_pairs_of_floats_have_the_precision_that_sums_need(pairs: ctypes.CDLL) -
 
 def test_multiply_adds_without_fma_round_once(pairs: ctypes.CDLL) -> None:
     random = np.random.default_rng(3)
-    a, b, c = (spread(random, 100_000, 20).astype(np.float32) for _ in range(3))
+    a, b, c = (many_numbers(random, 100_000, 20).astype(np.float32) for _ in range(3))
     c[::3] = -(a * b)[::3]  # what is left is the product's rounding error
     out, exact = np.empty((2, a.size), np.float32)
     pairs.fused(*pointers(a, b, c, out, exact), a.size)
