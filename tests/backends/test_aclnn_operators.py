@@ -50,7 +50,7 @@ def test_every_operator_of_the_table_gives_the_cpus_results_in_every_type_of_its
 FALL_BACK = {
     "layers": {"gelu torch.float64", "layer_norm torch.float64"},
     "products": {"mm torch.float64", "mm torch.int32", "mm torch.int64"},
-    "optimizers": {"adam fused", "adamw double", "momentum fused", "sgd fused"},
+    "optimizers": {"adam fused", "adamw float64", "momentum fused", "sgd fused"},
 }
 
 

@@ -15,7 +15,6 @@ import pytest
 import tb_ops
 from conftest import RunPython
 
-HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = pathlib.Path(tb_ops.__file__).parent / "device_kernels"
 
 SMALL_DEVICE = {
@@ -49,7 +48,7 @@ def variables(cache: pathlib.Path, **more: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("group", STEPS)
 def test_kernels_need_no_float64_and_little_memory_of_arguments(group: str, cache: pathlib.Path) -> None:
-    command = [sys.executable, str(HERE / "device_kernel_cases.py"), group, str(STEPS[group])]
+    command = [sys.executable, "-m", "tb_ops.device_kernels.check", group, "--step", str(STEPS[group]), "--json"]
     clean = {k: v for k, v in os.environ.items() if not k.startswith("TB_")}
     env = {**clean, **variables(cache)}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
@@ -141,8 +140,9 @@ def test_random_numbers_are_bit_identical_to_those_of_a_complete_device(
 def compiled(source: str, folder: pathlib.Path, *options: str) -> subprocess.CompletedProcess[str]:
     compiler = shutil.which("c++") or "c++"
     (folder / "kernel.cpp").write_text(source)
+    (folder / "shim.cuh").write_text('#include "shim_host.cuh"\n')
     command = [compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-ffp-contract=off", *options]
-    command += [f"-I{HEADERS}", f"-I{HEADERS / 'include'}", "-o", str(folder / "kernel.so"), str(folder / "kernel.cpp")]
+    command += [f"-I{folder}", f"-I{HEADERS}", f"-I{HEADERS / 'include'}", "-o", str(folder / "kernel.so"), str(folder / "kernel.cpp")]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
