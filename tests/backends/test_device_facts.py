@@ -142,7 +142,8 @@ def compiled(source: str, folder: pathlib.Path, *options: str) -> subprocess.Com
     (folder / "kernel.cpp").write_text(source)
     (folder / "shim.cuh").write_text('#include "shim_host.cuh"\n')
     command = [compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-ffp-contract=off", *options]
-    command += [f"-I{folder}", f"-I{HEADERS}", f"-I{HEADERS / 'include'}", "-o", str(folder / "kernel.so"), str(folder / "kernel.cpp")]
+    command += [f"-I{each}" for each in (folder, HEADERS, HEADERS / "include")]
+    command += ["-o", str(folder / "kernel.so"), str(folder / "kernel.cpp")]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

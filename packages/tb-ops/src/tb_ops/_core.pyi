@@ -2,11 +2,33 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Image', 'aclnn_executors', 'aclnn_library', 'add_kernel_library', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'image', 'image_parameter', 'initialize', 'kernel_images', 'launch_image', 'launch_image_elements', 'layout_cached_operators', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'serve_by_image', 'serve_defined', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'vendor_kernels']
+__all__: list[str] = ['Image', 'KernelCompiler', 'aclnn_executors', 'aclnn_library', 'add_image_pack', 'add_kernel_library', 'architecture', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'image', 'image_parameter', 'initialize', 'kernel_defines', 'kernel_images', 'kernel_lacks', 'launch_image', 'launch_image_elements', 'layout_cached_operators', 'missing_compiler', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'serve_by_image', 'serve_defined', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'used_kernels', 'vendor_kernels']
 class Image:
     """
     A kernel in an image of the driver's module_load (tb/image_kernel.h).
     """
+class KernelCompiler:
+    """
+    A compiler of device kernels.
+    """
+    @staticmethod
+    def named(name: str, architecture: str, shim: str) -> KernelCompiler:
+        """
+        "nvrtc", "host", or a command that gets `-o IMAGE SOURCE`, with a shim's file ("": CUDA's).
+        """
+    @staticmethod
+    def of_device(device: int, architecture: str) -> KernelCompiler:
+        """
+        The one that serves the device; after initialize(). RuntimeError if none is known.
+        """
+    def begin_pack(self, folder: str, architecture: str) -> None:
+        """
+        Makes a pack's folder for the architecture. RuntimeError if it has images that another shim made.
+        """
+    def compile_into(self, folder: str, architecture: str, kernel: tuple[str, str, str, int, bool], defines: str) -> int:
+        """
+        Compiles a kernel into a pack that begin_pack() made, and returns the image's bytes. RuntimeError with the compiler's messages. Any thread may call this.
+        """
 def _connect() -> None:
     ...
 def _record_call_sites(offsets: tuple[int, int, int, int, int], namer: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -36,6 +58,10 @@ def add_image_pack(folder: str) -> None:
 def add_kernel_library(path: str) -> None:
     """
     Names a library of a vendor's kernels (tb/kernels.h), which initialize() opens.
+    """
+def architecture(device: int) -> str:
+    """
+    The device's architecture; after initialize().
     """
 def backends() -> list[tuple[str, bool, str, str, str]]:
     """
@@ -87,9 +113,17 @@ def initialize() -> None:
     """
     Opens the driver and registers the kernels that fit it. Once; cheap after that.
     """
+def kernel_defines(lacks: int) -> str:
+    """
+    The lines before a kernel's text for a device that lacks these (bits of TB_LACKS_*).
+    """
 def kernel_images() -> tuple[int, int, str, int]:
     """
     Device kernels that this process compiled, those that it found in the cache, the cache's folder, and those of packs.
+    """
+def kernel_lacks(device: int) -> int:
+    """
+    What a device lacks (bits of TB_LACKS_*); after initialize().
     """
 def launch_image(image: Image, device: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared_memory: int, parameters: collections.abc.Sequence[bytes]) -> None:
     """

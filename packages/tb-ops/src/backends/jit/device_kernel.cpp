@@ -26,8 +26,9 @@ void note_use(const Instance &instance) {
 }
 
 Instance instance_of(const Kernel &kernel, c10::DeviceIndex device) {
-  return {std::string(kernel.header), kernel.body,          std::string(kernel.arguments),
-          kernel.threads,             kernel.synchronizing, kernel_defines(lacks_of(device))};
+  return {std::string(kernel.header),    kernel.body,
+          std::string(kernel.arguments), kernel.threads,
+          kernel.synchronizing,          kernel_defines(lacks_of(device))};
 }
 
 // One device's programs. Modules stay loaded, because the functions belong to them.
