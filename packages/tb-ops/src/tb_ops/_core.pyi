@@ -2,7 +2,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Image', 'aclnn_executors', 'aclnn_library', 'add_kernel_library', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'image', 'image_parameter', 'initialize', 'kernel_images', 'launch_image', 'launch_image_elements', 'layout_cached_operators', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'serve_by_image', 'serve_defined', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'vendor_kernels']
+__all__: list[str] = ['Image', 'aclnn_executors', 'aclnn_library', 'add_kernel_library', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'image', 'image_parameter', 'initialize', 'kernel_images', 'launch_image', 'launch_image_elements', 'layout_cached_operators', 'native', 'open_budget', 'own_added_backends', 'release_fallback', 'reset_fallbacks', 'serve_by_image', 'serve_defined', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'vendor_kernels']
 class Image:
     """
     A kernel in an image of the driver's module_load (tb/image_kernel.h).
@@ -107,6 +107,10 @@ def open_budget(calls: int) -> int:
     """
     Allows that many fallbacks until it is closed; its number.
     """
+def own_added_backends() -> list[tuple[typing.Any, str]]:
+    """
+    The tables of this package for set_added_backends().
+    """
 def release_fallback(name: str, overload: str) -> None:
     """
     Undoes one force_fallback.
@@ -125,7 +129,7 @@ def serve_defined(operation: str) -> None:
     """
 def set_added_backends(backends: list[tuple[typing.Any, str]]) -> None:
     """
-    Sets the tables by tb/operator_backend.h, each in its capsule with the name of where it is from, beside the sets of operators that are not listed in _added_backends.
+    Sets the tables by tb/operator_backend.h, each in its capsule and with the name of where it is from. They come to their places among the sets of operators of backends.cpp.
     """
 def set_fallback_mode(mode: str) -> None:
     """
@@ -151,5 +155,4 @@ def vendor_kernels() -> list[tuple[str, str, str, int, dict[str, int], str]]:
     """
     (name, operation, where it is from, calls that it ran, calls that it left to others by reason, why it serves nothing or "") of each entry of the vendor's tables.
     """
-_added_backends: tuple
 _tb_export: typing.Any
