@@ -23,7 +23,7 @@ MENTION = re.compile(r"\bTORCH_VERSION_M(?:AJOR|INOR)\b|(?<![\d.])2\.1\d(?![\d%]
 ALLOWED = {
     "shared/torch/tb/torch_versions.h": "the place for what differs",
     "packages/tb-ops/src/custom/tb/operator.h": "a library of operators says for which version it was compiled",
-    "packages/tb-ops/src/custom/custom.cpp": "tb-ops says for which version it was compiled",
+    "packages/tb-ops/src/custom/custom.h": "tb-ops says for which version it was compiled",
     "packages/torch-backend/src/torch_backend/conformance/expected.toml": "expected failures of some versions",
     "packages/torch-backend/src/torch_backend/conformance/expectations.py": "explains the key of that file",
     "tools/building/torch_versions.py": "explains the range that the packages declare",

@@ -173,13 +173,21 @@ void bind_backends(nb::module_ &m) {
       nb::sig("def backends() -> list[tuple[str, bool, str, str, str]]"),
       "(name, whether it serves the open driver, what its operators are, which drivers it serves, where it is from) of "
       "every set of operators, in the order in which they register. Empty before initialize().");
-  m.attr("_added_backends") =
-      nb::make_tuple(added_backend(ops::torch_cuda::backend), added_backend(ops::aclnn::backend));
-  m.def("set_added_backends", &set_added_backends, "backends"_a,
-        nb::sig("def set_added_backends(backends: list[tuple[object, str]]) -> None"),
-        "Sets the tables by tb/operator_backend.h, each in its capsule with the name of where it is from, beside the "
-        "sets "
-        "of operators that are not listed in _added_backends.");
+  m.def(
+      "own_added_backends",
+      [] {
+        nb::list out;
+        out.append(added_backend(ops::torch_cuda::backend));
+        out.append(added_backend(ops::aclnn::backend));
+        return out;
+      },
+      nb::sig("def own_added_backends() -> list[tuple[object, str]]"),
+      "The tables of this package for set_added_backends().");
+  m.def(
+      "set_added_backends", &set_added_backends, "backends"_a,
+      nb::sig("def set_added_backends(backends: list[tuple[object, str]]) -> None"),
+      "Sets the tables by tb/operator_backend.h, each in its capsule and with the name of where it is from. They come "
+      "to their places among the sets of operators of backends.cpp.");
   m.def("add_kernel_library", &ops::vendor::add_library, "path"_a,
         "Names a library of a vendor's kernels (tb/kernels.h), which initialize() opens.");
   m.def(

@@ -35,7 +35,7 @@ typedef struct tb_operator_libraries {
 /* Static, for the life of the process. The functions may throw PyTorch's exceptions. */
 typedef struct tb_operator_backend {
   uint32_t struct_size;
-  int32_t torch_major, torch_minor; /* TORCH_VERSION_MAJOR and _MINOR, with which the package was built */
+  int32_t torch_major, torch_minor; /* of the PyTorch with which the package was built */
   uint32_t reserved;
   const char *name;        /* "mychip"; no other set has it */
   const char *description; /* for users: what its operators are */

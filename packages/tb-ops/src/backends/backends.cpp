@@ -3,7 +3,6 @@
 
 #include <c10/core/Allocator.h>
 #include <torch/library.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <mutex>
@@ -16,6 +15,7 @@
 #include "backends/sync_batch_norm.h"
 #include "backends/vendor/table.h"
 #include "backends/vendor/vendor.h"
+#include "custom/custom.h"
 #include "dispatch/fallback.h"
 #include "dispatch/routes.h"
 #include "dispatch/tensor_kinds.h"
@@ -31,8 +31,8 @@ namespace {
 template <bool (*serves)(const Runtime &), void (*install)(torch::Library &, torch::Library &)>
 constexpr tb_operator_backend row(const char *name, const char *description, const char *rule) {
   return {sizeof(tb_operator_backend),
-          TORCH_VERSION_MAJOR,
-          TORCH_VERSION_MINOR,
+          torch_major,
+          torch_minor,
           0,
           name,
           description,
@@ -90,9 +90,9 @@ void check_table(const OperatorBackend &added) {
   constexpr size_t least = offsetof(tb_operator_backend, install) + sizeof table.install; // of the first version
   TORCH_CHECK(table.struct_size >= least, added.source, ": its tb_operator_backend has ", table.struct_size,
               " bytes, and this tb-ops reads ", least, ". Set struct_size, and build the package again");
-  TORCH_CHECK(table.torch_major == TORCH_VERSION_MAJOR && table.torch_minor == TORCH_VERSION_MINOR, added.source,
+  TORCH_CHECK(table.torch_major == torch_major && table.torch_minor == torch_minor, added.source,
               " was built for torch ", table.torch_major, ".", table.torch_minor, ", the installed tb-ops for torch ",
-              TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ". Build the package again");
+              torch_major, ".", torch_minor, ". Build the package again");
   TORCH_CHECK(table.name && table.description && table.rule && table.serves && table.install, added.source,
               ": its tb_operator_backend has no ",
               !table.name          ? "name"

@@ -3,7 +3,6 @@
 #include "custom/custom.h"
 
 #include <c10/util/SmallVector.h>
-#include <torch/version.h>
 
 #include <atomic>
 #include <memory>
@@ -119,8 +118,7 @@ void launch_code(tb_code *code, int32_t number, void *const *arguments, uint64_t
       count * sizeof(void *));
 }
 
-const tb_ops_table table{sizeof(tb_ops_table), TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR,
-                         &on_native,           &launch_custom,      &launch_code};
+const tb_ops_table table{sizeof(tb_ops_table), torch_major, torch_minor, &on_native, &launch_custom, &launch_code};
 
 } // namespace
 

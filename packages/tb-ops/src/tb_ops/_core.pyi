@@ -149,6 +149,10 @@ def open_budget(calls: int) -> int:
     """
     Allows that many fallbacks until it is closed; its number.
     """
+def own_added_backends() -> list[tuple[typing.Any, str]]:
+    """
+    The tables of this package for set_added_backends().
+    """
 def release_fallback(name: str, overload: str) -> None:
     """
     Undoes one force_fallback.
@@ -167,7 +171,7 @@ def serve_defined(operation: str) -> None:
     """
 def set_added_backends(backends: list[tuple[typing.Any, str]]) -> None:
     """
-    Sets the tables by tb/operator_backend.h, each in its capsule with the name of where it is from, beside the sets of operators that are not listed in _added_backends.
+    Sets the tables by tb/operator_backend.h, each in its capsule and with the name of where it is from. They come to their places among the sets of operators of backends.cpp.
     """
 def set_fallback_mode(mode: str) -> None:
     """
@@ -197,5 +201,4 @@ def vendor_kernels() -> list[tuple[str, str, str, int, dict[str, int], str]]:
     """
     (name, operation, where it is from, calls that it ran, calls that it left to others by reason, why it serves nothing or "") of each entry of the vendor's tables.
     """
-_added_backends: tuple
 _tb_export: typing.Any

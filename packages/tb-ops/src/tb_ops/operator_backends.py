@@ -33,7 +33,7 @@ def add_backends() -> None:
     """
     from importlib.metadata import entry_points  # slow to import
 
-    found = list(_core._added_backends)
+    found = _core.own_added_backends()
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
         try:
             capsule = point.load()()

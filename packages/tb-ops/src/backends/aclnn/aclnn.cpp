@@ -2,9 +2,9 @@
 #include "backends/aclnn/aclnn.h"
 
 #include "backends/aclnn/operands.h"
+#include "custom/custom.h"
 
 #include <ATen/MemoryOverlap.h>
-#include <torch/version.h>
 
 #include <string_view>
 
@@ -42,8 +42,8 @@ void install(const tb_operator_libraries *libraries) {
 } // namespace
 
 const tb_operator_backend backend{sizeof backend,
-                                  TORCH_VERSION_MAJOR,
-                                  TORCH_VERSION_MINOR,
+                                  torch_major,
+                                  torch_minor,
                                   0,
                                   "aclnn",
                                   "operators of the vendor's library in two phases",

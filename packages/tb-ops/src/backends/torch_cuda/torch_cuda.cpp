@@ -5,11 +5,11 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
-#include <torch/version.h>
 
 #include <cstdlib>
 #include <string_view>
 
+#include "custom/custom.h"
 #include "dispatch/data_dependent.h"
 #include "dispatch/fallback.h"
 #include "dispatch/redispatch.h"
@@ -100,8 +100,8 @@ void install(const tb_operator_libraries *libraries) {
 
 const tb_operator_backend backend{
     sizeof backend,
-    TORCH_VERSION_MAJOR,
-    TORCH_VERSION_MINOR,
+    torch_major,
+    torch_minor,
     0,
     "torch_cuda",
     "the CUDA kernels of the installed PyTorch",
