@@ -2,7 +2,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Image', 'KernelCompiler', 'aclnn_executors', 'aclnn_library', 'add_image_pack', 'add_kernel_library', 'architecture', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'image', 'image_parameter', 'initialize', 'kernel_defines', 'kernel_images', 'kernel_lacks', 'launch_image', 'launch_image_elements', 'layout_cached_operators', 'missing_compiler', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'serve_by_image', 'serve_defined', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'used_kernels', 'vendor_kernels']
+__all__: list[str] = ['Image', 'KernelCompiler', 'aclnn_executors', 'aclnn_library', 'add_image_pack', 'add_kernel_library', 'architecture', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'image', 'image_parameter', 'initialize', 'kernel_defines', 'kernel_images', 'kernel_lacks', 'launch_image', 'launch_image_elements', 'layout_cached_operators', 'missing_compiler', 'native', 'open_budget', 'own_added_backends', 'release_fallback', 'reset_fallbacks', 'serve_by_image', 'serve_defined', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'used_kernels', 'vendor_kernels']
 class Image:
     """
     A kernel in an image of the driver's module_load (tb/image_kernel.h).
