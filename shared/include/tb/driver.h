@@ -120,7 +120,7 @@ enum {
 /* tb_extension.type, by the struct that has it */
 enum { TB_EXTENSION_LAUNCH_ARGUMENTS = 1 };
 /* tb_launch_argument.kind */
-enum { TB_ARGUMENT_VALUE = 0, TB_ARGUMENT_POINTER = 1, TB_ARGUMENT_STRUCT = 2 };
+enum { TB_LAUNCH_ARGUMENT_VALUE = 0, TB_LAUNCH_ARGUMENT_POINTER = 1, TB_LAUNCH_ARGUMENT_STRUCT = 2 };
 #define TB_CLOSURE_ALIGNMENT 64
 
 typedef struct tb_driver tb_driver;

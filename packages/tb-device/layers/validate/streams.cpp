@@ -247,13 +247,13 @@ tb_status Validate::check_launch_arguments(const tb_launch &config) {
   for (uint32_t number = 0; number < config.arg_count; ++number) {
     const tb_launch_argument &argument = said->arguments[number];
     const uint64_t size = config.arg_sizes[number];
-    if (argument.kind > TB_ARGUMENT_STRUCT)
+    if (argument.kind > TB_LAUNCH_ARGUMENT_STRUCT)
       return fail(TB_INVALID_ARGUMENT, "launch got argument %u of kind %u, which is none of TB_ARGUMENT_*", number,
                   argument.kind);
-    if (argument.kind == TB_ARGUMENT_POINTER && size != sizeof(void *))
+    if (argument.kind == TB_LAUNCH_ARGUMENT_POINTER && size != sizeof(void *))
       return fail(TB_INVALID_ARGUMENT, "launch got argument %u of %llu bytes as a pointer, which has %zu", number,
                   static_cast<unsigned long long>(size), sizeof(void *));
-    if (argument.pointer_count && (argument.kind != TB_ARGUMENT_STRUCT || !argument.pointer_offsets))
+    if (argument.pointer_count && (argument.kind != TB_LAUNCH_ARGUMENT_STRUCT || !argument.pointer_offsets))
       return fail(TB_INVALID_ARGUMENT,
                   "launch got argument %u of kind %u with %u pointers: only a struct has pointer_count, and "
                   "pointer_offsets then",

@@ -12,9 +12,10 @@ namespace tb::drivers::sim {
 namespace {
 
 bool names(const tb_launch_argument &argument, uint64_t offset) {
-  if (argument.kind == TB_ARGUMENT_POINTER) return offset == 0;
+  if (argument.kind == TB_LAUNCH_ARGUMENT_POINTER) return offset == 0;
   const uint32_t *offsets = argument.pointer_offsets;
-  return argument.kind == TB_ARGUMENT_STRUCT && std::binary_search(offsets, offsets + argument.pointer_count, offset);
+  return argument.kind == TB_LAUNCH_ARGUMENT_STRUCT &&
+         std::binary_search(offsets, offsets + argument.pointer_count, offset);
 }
 
 // Fails if the arguments hold an address of the driver's memory that tb_launch_arguments does not name. A number that

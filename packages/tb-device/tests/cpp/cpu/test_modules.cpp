@@ -162,7 +162,7 @@ CASE(an_extension_that_the_driver_does_not_know_is_skipped) {
   Loaded loaded(driver);
   tb_stream *stream = driver.default_stream();
   auto *data = static_cast<uint32_t *>(driver.allocate(64));
-  const tb_launch_argument kinds[] = {{TB_ARGUMENT_POINTER, 0, nullptr}};
+  const tb_launch_argument kinds[] = {{TB_LAUNCH_ARGUMENT_POINTER, 0, nullptr}};
   const tb_launch_arguments known = {sizeof known, TB_EXTENSION_LAUNCH_ARGUMENTS, nullptr, kinds};
   const tb_extension unknown = {sizeof unknown, UINT32_MAX, &known};
   CHECK(tb_find_extension(&unknown, TB_EXTENSION_LAUNCH_ARGUMENTS) == &known);

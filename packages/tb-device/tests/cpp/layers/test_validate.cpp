@@ -285,12 +285,13 @@ CASE(named_pointers_of_a_launch_are_inside_its_arguments) {
     return driver.api.launch(driver.self, driver.default_stream(), function, &config);
   };
   const uint32_t inside[] = {0}, beyond[] = {4}, twice[] = {0, 0};
-  CHECK_EQUAL(launch({TB_ARGUMENT_POINTER, 0, nullptr}), TB_OK);
-  CHECK_EQUAL(launch({TB_ARGUMENT_STRUCT, 1, inside}), TB_OK);
-  CHECK_REFUSED(launch({TB_ARGUMENT_STRUCT, 1, beyond}), TB_INVALID_ARGUMENT, "a pointer at byte 4");
-  CHECK_REFUSED(launch({TB_ARGUMENT_STRUCT, 2, twice}), TB_INVALID_ARGUMENT, "offsets ascend");
-  CHECK_REFUSED(launch({TB_ARGUMENT_STRUCT, 1, nullptr}), TB_INVALID_ARGUMENT, "only a struct has pointer_count");
-  CHECK_REFUSED(launch({TB_ARGUMENT_VALUE, 1, inside}), TB_INVALID_ARGUMENT, "only a struct has pointer_count");
+  CHECK_EQUAL(launch({TB_LAUNCH_ARGUMENT_POINTER, 0, nullptr}), TB_OK);
+  CHECK_EQUAL(launch({TB_LAUNCH_ARGUMENT_STRUCT, 1, inside}), TB_OK);
+  CHECK_REFUSED(launch({TB_LAUNCH_ARGUMENT_STRUCT, 1, beyond}), TB_INVALID_ARGUMENT, "a pointer at byte 4");
+  CHECK_REFUSED(launch({TB_LAUNCH_ARGUMENT_STRUCT, 2, twice}), TB_INVALID_ARGUMENT, "offsets ascend");
+  CHECK_REFUSED(launch({TB_LAUNCH_ARGUMENT_STRUCT, 1, nullptr}), TB_INVALID_ARGUMENT,
+                "only a struct has pointer_count");
+  CHECK_REFUSED(launch({TB_LAUNCH_ARGUMENT_VALUE, 1, inside}), TB_INVALID_ARGUMENT, "only a struct has pointer_count");
   CHECK_REFUSED(launch({7, 0, nullptr}), TB_INVALID_ARGUMENT, "of kind 7");
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, driver.default_stream()), TB_OK);
   CHECK_EQUAL(driver.api.mem_free(driver.self, 0, data), TB_OK);

@@ -48,7 +48,8 @@ template <class Arguments> Argument argument_of(const Arguments &arguments) {
   static_assert(sizeof arguments <= kernels::max_argument_size);
   static constexpr auto &offsets = kernels::pointer_offsets<Arguments>;
   static_assert(!offsets.empty(), "argument_pointers.h lacks the struct");
-  static constexpr tb_launch_argument kind{TB_ARGUMENT_STRUCT, static_cast<uint32_t>(offsets.size()), offsets.data()};
+  static constexpr tb_launch_argument kind{TB_LAUNCH_ARGUMENT_STRUCT, static_cast<uint32_t>(offsets.size()),
+                                           offsets.data()};
   static constexpr tb_launch_arguments pointers{sizeof pointers, TB_EXTENSION_LAUNCH_ARGUMENTS, nullptr, &kind};
   return {&arguments, sizeof arguments, pointers};
 }
