@@ -43,7 +43,7 @@ def make_headers(version: str, include: Path) -> Path:
     header, slots = include / "tb" / "driver.h", include / "tb" / "driver_slots.inc"
     if version == "old":
         replace(slots, rf"/\* ---- {NEWEST_GROUPS[0]}: .*", "")
-        replace(header, r"  int32_t numa_node;[^\n]*\n\} tb_device_info;", "} tb_device_info;")
+        replace(header, r"  int32_t numa_node;.*?\n\} tb_device_info;", "} tb_device_info;")
         replace(header, r"  char native\[32\];[^\n]*\n\} tb_driver_info;", "} tb_driver_info;")
     if version == "future":
         replace(header, f"#define TB_ABI_MINOR {MINOR}\n", f"#define TB_ABI_MINOR {MINOR + 1}\n")

@@ -85,12 +85,12 @@ nb::dict device_info_of(const Driver &driver, int32_t device) {
   out["numa_node"] = info.numa_node;
   out["host_accessible"] = (info.flags & TB_DEVICE_HOST_ACCESSIBLE) != 0;
   out["max_argument_size"] = info.max_argument_size;
-  nb::set lacks;
-  if (info.lacks & TB_LACKS_FLOAT64) lacks.add("float64");
-  if (info.lacks & TB_LACKS_ATOMIC64) lacks.add("atomic64");
-  if (info.lacks & TB_LACKS_FLOAT_ATOMICS) lacks.add("float_atomics");
-  if (info.lacks & TB_LACKS_FMA) lacks.add("fma");
-  out["lacks"] = nb::frozenset(lacks);
+  nb::list lacks;
+  if (info.lacks & TB_LACKS_FLOAT64) lacks.append("float64");
+  if (info.lacks & TB_LACKS_ATOMIC64) lacks.append("atomic64");
+  if (info.lacks & TB_LACKS_FLOAT_ATOMICS) lacks.append("float_atomics");
+  if (info.lacks & TB_LACKS_FMA) lacks.append("fma");
+  out["lacks"] = nb::tuple(lacks);
   return out;
 }
 

@@ -36,7 +36,7 @@ class DeviceProperties(NamedTuple):
     numa_node: int
     host_accessible: bool
     max_argument_size: int
-    lacks: frozenset[str]
+    lacks: tuple[str, ...]
 
 
 class Device:
