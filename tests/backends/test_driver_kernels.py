@@ -35,7 +35,8 @@ static const tb_kernel kernel = {.struct_size = sizeof kernel, .name = "mychip.g
 static tb_status get_extension(tb_driver *self, const char *name, uint32_t version, void *table, uint32_t size) {
   if (strcmp(name, TB_KERNELS_EXTENSION) != 0 || version != TB_KERNELS_VERSION)
     return tb_fail(self->host, TB_NOT_FOUND, "mychip has the extension tb.kernels only");
-  const tb_kernels mine = {sizeof mine, 1, sizeof kernel, 0, &kernel, self};
+  const tb_kernels mine = {
+      .struct_size = sizeof mine, .kernel_count = 1, .kernel_size = sizeof kernel, .kernels = &kernel, .self = self};
   return tb_struct_fill(table, &mine);
 }
 """
