@@ -229,4 +229,4 @@ def test_registering_before_the_first_use_leaves_the_device_its_own_kernels(run_
         print(torch._C._dispatch_dump("aten::_amp_update_scale_"))
     """
     [line] = [line for line in run_python(program).stdout.splitlines() if line.startswith("PrivateUse1:")]
-    assert "src/backends/backends.cpp:" in line  # the file of tb-ops
+    assert "(tb-ops)" in line, line  # where the kernel was registered
