@@ -45,9 +45,8 @@ void Module::unload() {
   if (module_) kit_.api().module_unload(kit_.self(), std::exchange(module_, nullptr));
 }
 
-LaunchConfig::LaunchConfig(uint32_t blocks, uint32_t threads, uint32_t argument_count, const void *const *arguments,
-                           const uint64_t *sizes) {
-  config_ = {sizeof config_, argument_count, {blocks, 1, 1}, {threads, 1, 1}, 0, arguments, sizes, nullptr};
+LaunchConfig::LaunchConfig(uint32_t blocks, uint32_t threads, uint32_t argument_count, const uint64_t *sizes) {
+  config_ = {sizeof config_, argument_count, {blocks, 1, 1}, {threads, 1, 1}, 0, nullptr, sizes, nullptr};
 }
 
 tb_status LaunchConfig::on(Kit &kit, tb_stream *stream, tb_function *function) const {

@@ -34,8 +34,7 @@ private:
 // A launch of one dimension, without its arguments.
 class LaunchConfig {
 public:
-  LaunchConfig(uint32_t blocks, uint32_t threads, uint32_t argument_count, const void *const *arguments,
-               const uint64_t *sizes);
+  LaunchConfig(uint32_t blocks, uint32_t threads, uint32_t argument_count, const uint64_t *sizes);
   LaunchConfig(const LaunchConfig &) = delete;
   LaunchConfig &operator=(const LaunchConfig &) = delete;
   tb_status on(Kit &kit, tb_stream *stream, tb_function *function) const;
@@ -50,7 +49,8 @@ private:
 template <class... Values> class Launch : public LaunchConfig {
 public:
   Launch(uint32_t blocks, uint32_t threads, Values... values)
-      : LaunchConfig(blocks, threads, sizeof...(Values), arguments_, sizes), values_(values...) {
+      : LaunchConfig(blocks, threads, sizeof...(Values), sizes), values_(values...) {
+    config().args = arguments_;
     std::apply(
         [this](const auto &...value) {
           size_t place = 0;
