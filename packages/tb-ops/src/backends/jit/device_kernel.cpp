@@ -73,10 +73,12 @@ private:
   [[noreturn]] void refuse(const Instance &instance) {
     std::string folders;
     for (const ImagePack &pack : packs_) folders += (folders.empty() ? "" : ", ") + pack.folder;
-    TORCH_CHECK(false, "the kernel ", instance.body, " is not in the packs of images for the architecture ",
-                architecture_, " (", folders,
-                "), and no compiler is known for it. The packs are made for other kernels "
-                "than those of this tb-ops, or do not have it: python -m tb_ops.device_kernels.pack makes one");
+    C10_THROW_ERROR(
+        Error,
+        c10::str("the kernel ", instance.body, " is not in the packs of images for the architecture ", architecture_,
+                 " (", folders,
+                 "), and no compiler is known for it. The packs are made for other kernels "
+                 "than those of this tb-ops, or do not have it: python -m tb_ops.device_kernels.pack makes one"));
   }
 
   c10::DeviceIndex device_;

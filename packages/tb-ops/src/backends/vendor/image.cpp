@@ -93,10 +93,10 @@ Parameter parameter_of(const c10::Argument &argument, const std::string &operati
   case c10::TypeKind::NumberType:
     return Parameter::real;
   default:
-    TORCH_CHECK(false, "An image cannot serve ", operation, ": its argument ", argument.name(), " is of the type ",
-                whole->repr_str(),
-                ", and the kernels of images take tensors and numbers. Write a table in C "
-                "(tb/kernels.h) for it");
+    C10_THROW_ERROR(Error, c10::str("An image cannot serve ", operation, ": its argument ", argument.name(),
+                                    " is of the type ", whole->repr_str(),
+                                    ", and the kernels of images take tensors and numbers. Write a table in C "
+                                    "(tb/kernels.h) for it"));
   }
 }
 

@@ -114,8 +114,9 @@ std::string Table::path_of(const std::string &name) const {
   for (const char *text : {fields.images, fields.shim, fields.compiler_identity, fields.compiler_command})
     if (text && dladdr(text, &object) != 0 && object.dli_fname)
       return (std::filesystem::absolute(object.dli_fname).parent_path() / name).string();
-  TORCH_CHECK(false, "The kernel table of ", source, " names the file ", name,
-              ", which is not absolute, by a text that is in no library. Report it to who ships ", source);
+  C10_THROW_ERROR(Error, c10::str("The kernel table of ", source, " names the file ", name,
+                                  ", which is not absolute, by a text that is in no library. Report it to who ships ",
+                                  source));
 }
 
 const std::vector<Table> &tables() { return all_tables; }

@@ -131,9 +131,9 @@ public:
     if (!object.empty()) return object;
     std::string shown;
     for (const std::string &word : command_.words) shown += word + " ";
-    TORCH_CHECK(false, "compiling the device kernel ", source.name, " failed with status ", status,
-                status == 0 ? ", and there is no image" : "", " (", command_.owner, "):\n", read_file(log),
-                "\nThe command: ", shown, "-o IMAGE SOURCE\n", command_.remedy);
+    C10_THROW_ERROR(Error, c10::str("compiling the device kernel ", source.name, " failed with status ", status,
+                                    status == 0 ? ", and there is no image" : "", " (", command_.owner, "):\n",
+                                    read_file(log), "\nThe command: ", shown, "-o IMAGE SOURCE\n", command_.remedy));
   }
 
 private:

@@ -63,8 +63,9 @@ const Library &library() {
       tried += "\n  " + name + " lacks a function that is needed: it is older than CUDA 12";
       dlclose(handle);
     }
-    TORCH_CHECK(false, "kernels of this device are compiled by NVRTC, but no usable libnvrtc was found:", tried,
-                "\nInstall NVIDIA's run-time compiler (CUDA 12 or later), or give its file in TB_NVRTC");
+    C10_THROW_ERROR(Error,
+                    c10::str("kernels of this device are compiled by NVRTC, but no usable libnvrtc was found:", tried,
+                             "\nInstall NVIDIA's run-time compiler (CUDA 12 or later), or give its file in TB_NVRTC"));
   }();
   return found;
 }
@@ -108,9 +109,9 @@ public:
       while (!log.empty() && log.back() == '\0') log.pop_back();
     }
     nvrtc.destroy(&program);
-    TORCH_CHECK(false, "compiling the device kernel ", source.name, " failed (", identity(), ": ",
-                nvrtc.error_string(result), "):\n", log,
-                "\nAn NVRTC that knows the architecture is needed; TB_NVRTC names another");
+    C10_THROW_ERROR(Error, c10::str("compiling the device kernel ", source.name, " failed (", identity(), ": ",
+                                    nvrtc.error_string(result), "):\n", log,
+                                    "\nAn NVRTC that knows the architecture is needed; TB_NVRTC names another"));
   }
 
 private:
