@@ -32,26 +32,29 @@ def run_python() -> RunPython:
     return run
 
 
+def compile_c(source: pathlib.Path, library: pathlib.Path, *options: str) -> None:
+    """Compiles a C file to a shared library with the shared headers. Warnings are errors."""
+    command = [os.environ.get("CC", "cc"), "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-shared", "-fPIC"]
+    command += [f"-I{ROOT / 'shared' / 'include'}", "-o", str(library), str(source), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def write_metadata(folder: pathlib.Path, name: str, entry_points: str) -> None:
+    """Makes a folder on sys.path look as if a distribution with these entry points was installed there."""
+    metadata = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(entry_points)
+
+
 @pytest.fixture
 def compile_driver(tmp_path: pathlib.Path) -> Callable[[pathlib.Path], pathlib.Path]:
     """Compiles a C file to a driver library with the shared headers. Warnings are errors."""
 
     def compile_one(source: pathlib.Path) -> pathlib.Path:
         library = tmp_path / f"{source.stem}.so"
-        command = [
-            os.environ.get("CC", "cc"),
-            "-std=c11",
-            "-Wall",
-            "-Wextra",
-            "-Wpedantic",
-            "-Wno-unused-parameter",  # a driver need not use every argument of the table
-            "-Werror",
-            "-shared",
-            "-fPIC",
-        ]
-        command += [f"-I{ROOT / 'shared' / 'include'}", "-o", str(library), str(source)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        compile_c(source, library, "-Wno-unused-parameter")  # a driver need not use every argument of the table
         return library
 
     return compile_one

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
-import subprocess
-import sys
-from collections.abc import Mapping
 
 import pytest
+from backends.case_report import case_report
 from conftest import ROOT, RunPython
 from sim_vendor.simulated import variables
 from tb_ops.device_kernels.cases import GROUPS
@@ -24,23 +21,8 @@ def npu() -> dict[str, str]:
     return {**variables("npu"), "TB_FALLBACK": "allow", "PYTHONPATH": f"{ROOT / 'tools'}{os.pathsep}{ROOT / 'tests'}"}
 
 
-def run_cases(arguments: list[str], env: Mapping[str, str]) -> dict[str, object]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("TB_")}
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        env={**clean, **env},
-        capture_output=True,
-        text=True,
-        timeout=550,
-        check=False,
-    )
-    assert done.stdout, done.stderr[-3000:]
-    report: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
-    return report
-
-
 def test_every_operator_of_the_table_gives_the_cpus_results_in_every_type_of_its_rule(npu: dict[str, str]) -> None:
-    report = run_cases([str(HERE / "aclnn_cases.py"), str(TABLE)], npu)
+    report = case_report([str(HERE / "aclnn_cases.py"), str(TABLE)], npu)
     assert int(str(report["cases"])) > 1000
     assert report["wrong"] == {}
     assert report["uncalled"] == []
@@ -56,7 +38,7 @@ FALL_BACK = {
 
 @pytest.mark.parametrize("group", [group for group in GROUPS if group != "reductions"])
 def test_layouts_types_and_gradients_as_on_other_devices_with_kernels(group: str, npu: dict[str, str]) -> None:
-    report = run_cases(["-m", "tb_ops.device_kernels.check", group, "--json"], npu)
+    report = case_report(["-m", "tb_ops.device_kernels.check", group, "--json"], npu)
     wrong = report["wrong"]
     assert isinstance(wrong, dict)
     assert {name: text for name, text in wrong.items() if not text.startswith("fell back")} == {}

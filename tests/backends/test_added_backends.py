@@ -9,7 +9,7 @@ import sysconfig
 from collections.abc import Callable
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, write_metadata
 from torch.utils import cpp_extension
 
 ALL = ["host", "torch_cuda", "jit", "aclnn", "host_copy", "added", "vendor"]
@@ -26,10 +26,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     libraries = [f"-L{path}" for path in cpp_extension.library_paths()] + ["-lc10", "-ltorch_cpu"]
     compiler = os.environ.get("CXX", "c++").split()
     subprocess.run([*compiler, *flags, *own, *include, "-o", folder / "added.so", source, *libraries], check=True)
-    metadata = folder / "added_ops-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: added-ops\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[tb.operator_backends]\nadded = added:backend\n")
+    write_metadata(folder, "added-ops", "[tb.operator_backends]\nadded = added:backend\n")
     return folder
 
 

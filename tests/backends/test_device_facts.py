@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import json
-import os
 import pathlib
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tb_ops
+from backends.case_report import case_report
 from conftest import RunPython
 
 HEADERS = pathlib.Path(tb_ops.__file__).parent / "device_kernels"
@@ -48,14 +46,11 @@ def variables(cache: pathlib.Path, **more: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("group", STEPS)
 def test_kernels_need_no_float64_and_little_memory_of_arguments(group: str, cache: pathlib.Path) -> None:
-    command = [sys.executable, "-m", "tb_ops.device_kernels.check", group, "--step", str(STEPS[group]), "--json"]
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("TB_")}
-    env = {**clean, **variables(cache)}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    report = json.loads(done.stdout.splitlines()[-1])
+    arguments = ["-m", "tb_ops.device_kernels.check", group, "--step", str(STEPS[group]), "--json"]
+    report = case_report(arguments, variables(cache))
     assert report["cases"] >= 4
     assert report["wrong"] == {}
+    assert report["status"] == 0
 
 
 def test_float64_falls_back_and_is_counted(run_python: RunPython, cache: pathlib.Path) -> None:

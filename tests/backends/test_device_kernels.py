@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import subprocess
@@ -10,6 +9,7 @@ import sys
 from collections.abc import Mapping
 
 import pytest
+from backends.case_report import case_report
 from conftest import ROOT, RunPython
 from sim_vendor.simulated import variables
 from tb_ops.device_kernels import core_set, row
@@ -29,13 +29,12 @@ def environment(cache: pathlib.Path, **more: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_kernels_give_the_results_of_the_cpu_without_a_fallback(group: str, cache: pathlib.Path) -> None:
-    command = [sys.executable, "-m", "tb_ops.device_kernels.check", group, "--json"]
-    done = subprocess.run(command, env=environment(cache), capture_output=True, text=True, timeout=550, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    report = json.loads(done.stdout.splitlines()[-1])
+    env = {"TB_DRIVER": "sim", "TB_KERNEL_CACHE": str(cache), "TB_FALLBACK": "allow"}
+    report = case_report(["-m", "tb_ops.device_kernels.check", group, "--json"], env)
     assert report["driver"] == "sim"
     assert report["cases"] >= 15
     assert report["wrong"] == {}
+    assert report["status"] == 0
     assert set(report["kernels"]) <= {row(kernel) for kernel in core_set()}, "python tools/checks/core_set.py adds rows"
 
 

@@ -10,7 +10,7 @@ import sysconfig
 from collections.abc import Callable
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, compile_c, write_metadata
 
 HERE = pathlib.Path(__file__).parent
 PRELUDE = """
@@ -48,13 +48,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     compiler = os.environ.get("CXX", "c++").split()
     subprocess.run([*compiler, *flags, *include, f"-I{HERE}", "-o", module, source, *printed("link")], check=True)
     for name, library in (("image_kernels.c", "image_kernels.so"), ("device_operators.c", "table.so")):
-        command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{ROOT / 'shared/include'}"]
-        subprocess.run([*command, "-o", folder / library, HERE / name], check=True)
+        compile_c(HERE / name, folder / library)
     (folder / "devops_table.py").write_text(f"def library():\n    return {str(folder / 'table.so')!r}\n")
-    metadata = folder / "devops-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: devops\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[tb.kernels]\ndevops = devops_table:library\n")
+    write_metadata(folder, "devops", "[tb.kernels]\ndevops = devops_table:library\n")
     return folder
 
 

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, compile_c
 
 PRELUDE = """
 import ctypes, os, torch, tb_ops
@@ -26,9 +26,7 @@ def raised(f):
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     file = tmp_path_factory.mktemp("image") / "image_kernels.so"
-    source = pathlib.Path(__file__).with_name("image_kernels.c")
-    flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-shared", "-fPIC"]
-    subprocess.run(["cc", *flags, f"-I{ROOT / 'shared' / 'include'}", "-o", file, source], check=True)
+    compile_c(pathlib.Path(__file__).with_name("image_kernels.c"), file, "-O1")
     return file
 
 

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from conftest import ROOT, RunPython
+from conftest import ROOT, RunPython, compile_c, write_metadata
 from tb_ops.device_kernels import Kernel
 from tb_ops.device_kernels.pack import make_pack
 
@@ -43,19 +43,14 @@ def vendor(tmp_path: pathlib.Path, library: pathlib.Path) -> pathlib.Path:
         "def library():\n    return here / 'libvendor.so'\n"
         "def images():\n    return here / 'images'\n"
     )
-    metadata = tmp_path / "vendor-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: vendor\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[tb.kernels]\nvendor = vendor:library\n")
+    write_metadata(tmp_path, "vendor", "[tb.kernels]\nvendor = vendor:library\n")
     return tmp_path
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     out = tmp_path_factory.mktemp("library") / "libvendor.so"
-    source = pathlib.Path(__file__).with_name("kernel_compiler.c")
-    flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-shared", "-fPIC"]
-    subprocess.run(["cc", *flags, f"-I{ROOT / 'shared' / 'include'}", "-o", out, source], check=True)
+    compile_c(pathlib.Path(__file__).with_name("kernel_compiler.c"), out, "-O1")
     return out
 
 

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable
 
 import pytest
+from conftest import compile_c, write_metadata
 
 PRELUDE = """
 import ctypes, os, torch, tb_ops
@@ -47,15 +48,9 @@ x = torch.randn(4, 8)
 def vendor(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder as a vendor's wheel installs it: a module, metadata with the entry point, and the library."""
     folder = tmp_path_factory.mktemp("vendor")
-    source = pathlib.Path(__file__).with_name("vendor_kernels.c")
-    include = pathlib.Path(__file__).parents[2] / "shared" / "include"
-    flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-shared", "-fPIC", f"-I{include}"]
-    subprocess.run(["cc", *flags, "-o", folder / "libvendor.so", source, "-lm"], check=True)
+    compile_c(pathlib.Path(__file__).with_name("vendor_kernels.c"), folder / "libvendor.so", "-O1", "-lm")
     (folder / "vendor.py").write_text(f"def library():\n    return {str(folder / 'libvendor.so')!r}\n")
-    metadata = folder / "vendor-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: vendor\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[tb.kernels]\nvendor = vendor:library\n")
+    write_metadata(folder, "vendor", "[tb.kernels]\nvendor = vendor:library\n")
     return folder
 
 

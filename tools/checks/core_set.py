@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from tb_ops.device_kernels import Kernel, core_set, row
+from tb_ops.device_kernels import Kernel, core_set, kernel_of, row
 from tb_ops.device_kernels.pack import make_pack
 
 LIST = pathlib.Path(__file__).parents[2] / "packages/tb-ops/src/tb_ops/device_kernels/core_set.txt"
@@ -41,10 +41,7 @@ def used() -> set[Kernel]:
             [sys.executable, *arguments], env=environment, stdout=subprocess.PIPE, text=True, check=True
         )
         rows.update(json.loads(done.stdout.splitlines()[-1])["kernels"])
-    return {
-        Kernel(header, function, struct, int(threads), synchronizing == "1")
-        for header, function, struct, threads, synchronizing in (text.split("|") for text in rows)
-    }
+    return {kernel_of(row) for row in rows}
 
 
 def with_other_types(kernels: set[Kernel]) -> set[Kernel]:

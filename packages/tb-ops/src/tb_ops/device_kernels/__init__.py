@@ -32,8 +32,13 @@ def core_set() -> list[Kernel]:
     Raises:
         FileNotFoundError: the installation is incomplete.
     """
-    rows = [line.split("|") for line in CORE_SET.read_text().splitlines() if not line.startswith("#")]
-    return [Kernel(header, function, struct, int(n), s == "1") for header, function, struct, n, s in rows]
+    return [kernel_of(line) for line in CORE_SET.read_text().splitlines() if not line.startswith("#")]
+
+
+def kernel_of(row: str) -> Kernel:
+    """The kernel of a row of core_set.txt."""
+    header, function, struct, threads, synchronizing = row.split("|")
+    return Kernel(header, function, struct, int(threads), synchronizing == "1")
 
 
 def row(kernel: Kernel) -> str:
