@@ -1,31 +1,21 @@
 // The extension module of tb-ops: bindings only.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
-#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <iterator>
-#include <memory>
 
 #include "backends/aclnn/aclnn.h"
 #include "backends/aclnn/executor_cache.h"
 #include "backends/aclnn/library.h"
 #include "backends/backends.h"
-#include "backends/jit/compiler/compiler.h"
-#include "backends/jit/compiler/image_cache.h"
-#include "backends/jit/compiler/image_pack.h"
-#include "backends/jit/device_facts.h"
-#include "backends/jit/device_kernel.h"
-#include "backends/jit/jit.h"
 #include "backends/torch_cuda/torch_cuda.h"
-#include "backends/vendor/image.h"
 #include "backends/vendor/table.h"
 #include "backends/vendor/vendor.h"
 #include "custom/custom.h"
+#include "device_kernels.h"
 #include "dispatch/fallback_stats.h"
 #include "dispatch/forced_fallback.h"
 #include "dispatch/host_checks.h"
@@ -118,19 +108,6 @@ void set_fallback_mode(const std::string &mode) {
   throw nb::value_error(("fallback mode '" + mode + "' is not one of allow, warn, error").c_str());
 }
 
-using Dimensions = std::tuple<uint32_t, uint32_t, uint32_t>;
-
-void launch_image(ops::vendor::Image &image, int device, Dimensions grid, Dimensions block, uint64_t shared_memory,
-                  const std::vector<nb::bytes> &parameters) {
-  ops::vendor::Image::Launch launch{{std::get<0>(grid), std::get<1>(grid), std::get<2>(grid)},
-                                    {std::get<0>(block), std::get<1>(block), std::get<2>(block)},
-                                    shared_memory,
-                                    {}};
-  for (const nb::bytes &bytes : parameters) launch.arguments.emplace_back(bytes.c_str(), bytes.size());
-  const nb::gil_scoped_release released;
-  image.launch(static_cast<c10::DeviceIndex>(device), launch);
-}
-
 nb::tuple added_backend(const tb_operator_backend &table) {
   return nb::make_tuple(nb::capsule(&table, TB_OPERATOR_BACKEND_CAPSULE), ops::own_source);
 }
@@ -205,36 +182,6 @@ void bind_backends(nb::module_ &m) {
       nb::sig("def vendor_kernels() -> list[tuple[str, str, str, int, dict[str, int], str]]"),
       "(name, operation, where it is from, calls that it ran, calls that it left to others by reason, why it serves "
       "nothing or \"\") of each entry of the vendor's tables.");
-  nb::class_<ops::vendor::Image>(m, "Image", "A kernel in an image of the driver's module_load (tb/image_kernel.h).");
-  m.def(
-      "image",
-      [](nb::bytes bytes, const std::string &entry) {
-        return std::make_shared<ops::vendor::Image>(std::string(bytes.c_str(), bytes.size()), entry);
-      },
-      "image"_a, "entry"_a, "Loaded on a device when it first runs there.");
-  m.def(
-      "image_parameter",
-      [](const std::optional<at::Tensor> &tensor) {
-        const std::string bytes = ops::vendor::image_parameter(tensor.value_or(at::Tensor()));
-        return nb::bytes(bytes.data(), bytes.size());
-      },
-      "tensor"_a.none(), "The bytes of a parameter that is a tensor, or an absent one.");
-  m.def("launch_image", &launch_image, "image"_a, "device"_a, "grid"_a, "block"_a, "shared_memory"_a, "parameters"_a,
-        "Queues a launch on the device's current stream. Each parameter is its bytes.");
-  m.def(
-      "launch_image_elements",
-      [](ops::vendor::Image &image, int device, int64_t elements, uint32_t block,
-         const std::vector<nb::bytes> &parameters) {
-        std::vector<std::string> given;
-        for (const nb::bytes &bytes : parameters) given.emplace_back(bytes.c_str(), bytes.size());
-        const nb::gil_scoped_release released;
-        image.launch_elements(static_cast<c10::DeviceIndex>(device), elements, block, std::move(given));
-      },
-      "image"_a, "device"_a, "elements"_a, "block"_a, "parameters"_a,
-      "Queues a thread for each element, in blocks of at most `block` threads.");
-  m.def("serve_by_image", &ops::vendor::serve_by_image, "image"_a, "operation"_a, "source"_a, "dtypes"_a, "block"_a,
-        nb::call_guard<nb::gil_scoped_release>(),
-        "The image serves an operator, by its overload with out=, for tensors of these dtypes (bits of TB_DTYPE_BIT).");
   m.def("serve_defined", &ops::vendor::serve_defined, "operation"_a, nb::call_guard<nb::gil_scoped_release>(),
         "Registers the kernels of the tables' entries of an operator that was defined after initialize().");
   m.def(
@@ -266,86 +213,6 @@ void bind_backends(nb::module_ &m) {
       },
       nb::sig("def aclnn_executors() -> tuple[int, int, int, int, int]"),
       "Calls that used an executor again, those that found none, executors dropped for want of room, kept now, room.");
-}
-
-using InstanceRow = std::tuple<std::string, std::string, std::string, unsigned, bool>;
-
-ops::jit::Instance instance(const InstanceRow &row, const std::string &defines) {
-  const auto &[header, body, arguments, threads, synchronizing] = row;
-  return {header, body, arguments, threads, synchronizing, defines};
-}
-
-// Makes a compiler for no particular device: "nvrtc", "host" or a command.
-std::unique_ptr<ops::jit::Compiler> make_compiler(const std::string &name, const std::string &architecture,
-                                                  const std::string &shim) {
-  if (name == "nvrtc") return ops::jit::make_nvrtc_compiler(architecture);
-  if (name == "host") return ops::jit::make_host_compiler();
-  return ops::jit::make_command_compiler(
-      "--compiler", name, "", shim.empty() ? ops::jit::own_shim("shim_cuda.cuh") : ops::jit::read_shim(shim, "--shim"));
-}
-
-void bind_device_kernels(nb::module_ &m) {
-  m.def("set_kernel_folder", &ops::jit::set_header_folder, "folder"_a,
-        "Where the sources of device kernels are installed; before the first of them runs.");
-  m.def("add_image_pack", &ops::jit::add_image_pack, "folder"_a,
-        "Names a pack of images; before initialize(), which reads it.");
-  m.def(
-      "kernel_images",
-      [] {
-        const ops::jit::ImageCounts counts = ops::jit::image_counts();
-        return nb::make_tuple(counts.compiled, counts.found, ops::jit::cache_folder(), counts.packed);
-      },
-      nb::sig("def kernel_images() -> tuple[int, int, str, int]"),
-      "Device kernels that this process compiled, those that it found in the cache, the cache's folder, and those of "
-      "packs.");
-  m.def("missing_compiler", &ops::jit::missing_compiler,
-        "Why tb-ops' kernels do not run although the open driver loads modules, and what to do; \"\" if they do.");
-  m.def(
-      "used_kernels",
-      [] {
-        std::vector<InstanceRow> out;
-        for (const ops::jit::Instance &one : ops::jit::used_instances())
-          out.emplace_back(one.header, one.body, one.arguments, one.threads, one.synchronizing);
-        return out;
-      },
-      nb::sig("def used_kernels() -> list[tuple[str, str, str, int, bool]]"),
-      "(header, function, argument struct, threads, whether it synchronizes) of each kernel that this process has "
-      "used.");
-  m.def("kernel_defines", &ops::jit::kernel_defines, "lacks"_a,
-        "The lines before a kernel's text for a device that lacks these (bits of TB_LACKS_*).");
-  m.def(
-      "kernel_lacks", [](int device) { return ops::jit::lacks_of(static_cast<c10::DeviceIndex>(device)); }, "device"_a,
-      "What a device lacks (bits of TB_LACKS_*); after initialize().");
-  m.def(
-      "architecture", [](int device) { return ops::jit::architecture_of(static_cast<c10::DeviceIndex>(device)); },
-      "device"_a, "The device's architecture; after initialize().");
-  nb::class_<ops::jit::Compiler>(m, "KernelCompiler", "A compiler of device kernels.")
-      .def_static("of_device", &ops::jit::make_compiler, "device"_a, "architecture"_a,
-                  "The one that serves the device; after initialize(). RuntimeError if none is known.")
-      .def_static("named", &make_compiler, "name"_a, "architecture"_a, "shim"_a,
-                  "\"nvrtc\", \"host\", or a command that gets `-o IMAGE SOURCE`, with a shim's file (\"\": CUDA's).")
-      .def(
-          "begin_pack",
-          [](const ops::jit::Compiler &compiler, const std::string &folder, const std::string &architecture) {
-            ops::jit::ImagePack(folder, architecture).create(compiler.shim());
-          },
-          "folder"_a, "architecture"_a,
-          "Makes a pack's folder for the architecture. RuntimeError if it has images that another shim made.")
-      .def(
-          "compile_into",
-          [](const ops::jit::Compiler &compiler, const std::string &folder, const std::string &architecture,
-             const InstanceRow &row, const std::string &defines) {
-            const ops::jit::ImagePack pack(folder, architecture);
-            const ops::jit::Instance kernel = instance(row, defines);
-            const std::string image = compiler.compile(ops::jit::make_source(kernel, compiler.shim()));
-            pack.write(kernel, image);
-            return image.size();
-          },
-          "folder"_a, "architecture"_a, "kernel"_a, "defines"_a, nb::call_guard<nb::gil_scoped_release>(),
-          nb::sig("def compile_into(self, folder: str, architecture: str, kernel: tuple[str, str, str, int, bool], "
-                  "defines: str) -> int"),
-          "Compiles a kernel into a pack that begin_pack() made, and returns the image's bytes. RuntimeError with the "
-          "compiler's messages. Any thread may call this.");
 }
 
 void bind_call_sites(nb::module_ &m) {
@@ -411,7 +278,8 @@ NB_MODULE(_core, m) {
   m.attr("_tb_export") = nb::capsule(&ops::exported, TB_EXPORT_CAPSULE);
   m.def("_connect", &connect);
   bind_backends(m);
-  bind_device_kernels(m);
+  ops::bind_device_kernels(m);
+  ops::bind_images(m);
   bind_call_sites(m);
   bind_fallbacks(m);
   bind_waits(m);

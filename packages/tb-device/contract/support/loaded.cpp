@@ -41,6 +41,16 @@ tb_function *Module::optional_function(const char *name) const {
   throw NotOffered(std::string("the image has no kernel ") + name);
 }
 
+void *Module::variable(const char *name, uint64_t size) const {
+  Kit &kit = kit_;
+  kit.need(kit.api().module_global, "module_global");
+  void *address = nullptr;
+  uint64_t found = 0;
+  CHECK_OK(kit.api().module_global(kit.self(), module_, name, &address, &found));
+  CHECK_EQUAL(found, size);
+  return address;
+}
+
 void Module::unload() {
   if (module_) kit_.api().module_unload(kit_.self(), std::exchange(module_, nullptr));
 }

@@ -24,6 +24,8 @@ public:
   tb_function *function(const char *name) const;
   // NotOffered where the image lacks the kernel, which it may.
   tb_function *optional_function(const char *name) const;
+  // A variable's address on the device. NotOffered where the driver has no module_global.
+  void *variable(const char *name, uint64_t size) const;
   void unload();
 
 private:

@@ -17,6 +17,7 @@
 #include "backends/vendor/vendor.h"
 #include "custom/custom.h"
 #include "dispatch/fallback.h"
+#include "dispatch/replacing_kernels.h"
 #include "dispatch/routes.h"
 #include "dispatch/tensor_kinds.h"
 #include "launch/launch_blocking.h"
@@ -104,9 +105,7 @@ void check_table(const OperatorBackend &added) {
 }
 
 int32_t is_free(const char *operation) {
-  const std::string_view whole(operation), name = whole.substr(0, whole.find('.'));
-  const std::string_view overload = name.size() < whole.size() ? whole.substr(name.size() + 1) : "";
-  const auto op = c10::Dispatcher::singleton().findSchema({std::string(name), std::string(overload)});
+  const auto op = vendor::find_operation(operation);
   return !op || !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1);
 }
 
@@ -116,26 +115,13 @@ void set_copy(int32_t (*copy)(const void *from, const void *to)) {
   set_element_copy([](const at::Tensor &from, const at::Tensor &to) { return copy_(&from, &to) != 0; });
 }
 
-// A backend may replace the kernels of an earlier one, about which PyTorch warns.
-class WithoutReplaced : public c10::WarningHandler {
-public:
-  explicit WithoutReplaced(c10::WarningHandler *others) : others_(others) {}
-  void process(const c10::Warning &warning) override {
-    if (warning.msg().find("previously registered kernel") == std::string::npos) others_->process(warning);
-  }
-
-private:
-  c10::WarningHandler *others_;
-};
-
 // PyTorch's table of an operator shows where a kernel was registered: by which backend, of which source.
 void install(const OperatorBackend &backend) {
   const auto *place = new std::string(c10::str(backend.table->name, " (", backend.source, ")"));
   auto *aten = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, place->c_str(), 0);
   auto *autograd =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, place->c_str(), 0);
-  WithoutReplaced handler(c10::WarningUtils::get_warning_handler());
-  const c10::WarningUtils::WarningHandlerGuard guard(&handler);
+  const ReplacingKernels replacing;
   const tb_operator_libraries libraries{sizeof libraries, 0, aten, autograd, &is_free, &set_copy};
   backend.table->install(&libraries);
 }

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "dispatch/fallback.h"
+#include "dispatch/replacing_kernels.h"
 #include "runtime/format.h"
 
 namespace tb::ops {
@@ -20,11 +21,6 @@ struct Force {
 };
 std::mutex forces_lock;
 std::map<std::string, Force> forces;
-
-// Hides PyTorch's warning that a kernel is replaced, which is the purpose here.
-struct Silence : c10::WarningHandler {
-  void process(const c10::Warning &) override {}
-};
 
 } // namespace
 
@@ -45,8 +41,7 @@ void force_fallback(const std::string &name, const std::string &overload) {
   const std::lock_guard guard(forces_lock);
   Force &force = forces[name_of(*op)];
   if (force.holders++ > 0) return;
-  Silence silence;
-  c10::WarningUtils::WarningHandlerGuard quiet(&silence);
+  const ReplacingKernels replacing;
   force.library = std::make_unique<torch::Library>(torch::Library::IMPL, name.substr(0, name.find("::")),
                                                    c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   force.library->impl(name_of(*op).c_str(), torch::CppFunction::makeFromBoxedFunction<&forced_fallback>());

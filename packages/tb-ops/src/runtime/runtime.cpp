@@ -15,6 +15,20 @@ void fail(tb_status status, const char *function, c10::DeviceIndex device, Faile
   throw_failure(status, function, text, what);
 }
 
+tb_device_info device_info(c10::DeviceIndex device) {
+  tb_device_info info{};
+  info.struct_size = sizeof info;
+  check(runtime.device.device_info(device, &info), "device_get_info", device);
+  return info;
+}
+
+tb_driver_info driver_info() {
+  tb_driver_info info{};
+  info.struct_size = sizeof info;
+  check(runtime.driver->get_info(runtime.self, &info), "get_info", -1);
+  return info;
+}
+
 void open() {
   if (runtime.driver) return;
   const tb_driver_api *driver = nullptr;
@@ -24,12 +38,8 @@ void open() {
   check(runtime.device.device_count(&count), "device_count", -1);
   TORCH_CHECK(count > 0, "The tb driver is loaded but sees no device. `tb-device doctor` lists what was tried.");
   runtime.host_accessible = true;
-  for (int32_t device = 0; device < count; device++) {
-    tb_device_info info{};
-    info.struct_size = sizeof info;
-    check(runtime.device.device_info(device, &info), "device_get_info", c10::DeviceIndex(device));
-    runtime.host_accessible &= (info.flags & TB_DEVICE_HOST_ACCESSIBLE) != 0;
-  }
+  for (int32_t device = 0; device < count; device++)
+    runtime.host_accessible &= (device_info(c10::DeviceIndex(device)).flags & TB_DEVICE_HOST_ACCESSIBLE) != 0;
   runtime.closures = runtime.host_accessible && (driver->groups & TB_GROUP_CLOSURE) != 0;
   runtime.allocator = c10::GetAllocator(device_type);
   runtime.self = self;

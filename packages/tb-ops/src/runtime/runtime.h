@@ -46,6 +46,10 @@ inline tb_stream *current_stream(c10::DeviceIndex device) {
   return stream;
 }
 
+// What the driver says of a device, and of itself; after open().
+tb_device_info device_info(c10::DeviceIndex device);
+tb_driver_info driver_info();
+
 inline c10::DeviceIndex device_number(const at::Tensor &tensor) { return tensor.device().index(); }
 
 // A new tensor on a device; strides empty: contiguous.

@@ -186,12 +186,8 @@ TB_CASE(KRN, 05, needs, "module_load.5", "modules whose functions and variables 
 }
 
 TB_CASE(KRN, 06, needs, "module_global.3", "kernels and copies use the same variable of a module") {
-  auto [api, self] = driver_of(kit);
-  kit.need(api.module_global, "module_global");
   const Module module(kit);
-  void *address = nullptr;
-  uint64_t size = 0;
-  CHECK_OK(api.module_global(self, module, "tb_contract_answer", &address, &size));
+  void *address = module.variable("tb_contract_answer", 4);
   write_words(kit, address, {100});
   Block word(kit, 4);
   const Launch<void *, uint32_t> launch(1, 1, word.data(), 101);

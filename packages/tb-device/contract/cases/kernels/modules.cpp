@@ -148,18 +148,13 @@ TB_CASE(MOD, 08, needs, "module_load.1", "one image is loaded on two devices, an
 }
 
 TB_CASE(MOD, 09, needs, "module_global.1", "a variable has an address on the device and a size") {
-  auto [api, self] = driver_of(kit);
-  kit.need(api.module_global, "module_global");
   const Module module(kit);
-  void *address = nullptr;
-  uint64_t size = 0;
-  CHECK_OK(api.module_global(self, module, "tb_contract_answer", &address, &size));
-  CHECK_EQUAL(size, uint64_t(4));
+  void *address = module.variable("tb_contract_answer", 4);
   CHECK_EQUAL(read_word(kit, address), 42u);
   write_words(kit, address, {43});
   CHECK_EQUAL(read_word(kit, address), 43u);
   const Module fresh(kit); // each load has its own
-  CHECK_OK(api.module_global(self, fresh, "tb_contract_answer", &address, &size));
+  address = fresh.variable("tb_contract_answer", 4);
   CHECK_EQUAL(read_word(kit, address), 42u);
 }
 

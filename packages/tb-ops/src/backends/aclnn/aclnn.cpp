@@ -23,10 +23,7 @@ int32_t copy_on_device(const void *source, const void *target) {
 int32_t serves(const tb_driver_api *driver, tb_driver *) {
   const uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_NATIVE;
   if (runtime.closures || (driver->groups & needed) != needed) return 0;
-  tb_device_info info{};
-  info.struct_size = sizeof info;
-  check(runtime.device.device_info(0, &info), "device_get_info", 0);
-  found.ascend = std::string_view(info.name).starts_with("Ascend");
+  found.ascend = std::string_view(device_info(0).name).starts_with("Ascend");
   return found.ascend && !library().path.empty();
 }
 

@@ -16,24 +16,19 @@ std::array<std::atomic<uint32_t>, std::numeric_limits<c10::DeviceIndex>::max() +
 uint32_t bits_of(c10::DeviceIndex device) {
   std::atomic<uint32_t> &place = device_bits[static_cast<size_t>(device)];
   if (const uint32_t bits = place.load(std::memory_order_relaxed)) return bits & ~asked;
-  tb_device_info info{};
-  info.struct_size = sizeof info;
-  check(runtime.device.device_info(device, &info), "device_get_info", device);
-  place.store(info.lacks | asked, std::memory_order_relaxed);
-  return info.lacks;
+  const uint32_t lacks = device_info(device).lacks;
+  place.store(lacks | asked, std::memory_order_relaxed);
+  return lacks;
 }
 
 } // namespace
 
-uint32_t lacks_of(c10::DeviceIndex device) { return device < 0 ? 0 : bits_of(device); }
-
-std::string kernel_defines(uint32_t lacks) {
-  return std::string(lacks & TB_LACKS_FLOAT64 ? "#define TB_NO_FLOAT64\n" : "") +
-         (lacks & TB_LACKS_FMA ? "#define TB_NO_FMA\n" : "");
+std::string kernel_defines(const DeviceFacts &facts) {
+  return std::string(facts.float64 ? "" : "#define TB_NO_FLOAT64\n") + (facts.fma ? "" : "#define TB_NO_FMA\n");
 }
 
 DeviceFacts facts_of(c10::DeviceIndex device) {
-  const uint32_t bits = lacks_of(device);
+  const uint32_t bits = device < 0 ? 0 : bits_of(device);
   return {!(bits & TB_LACKS_FLOAT64), !(bits & TB_LACKS_ATOMIC64), !(bits & TB_LACKS_FLOAT_ATOMICS),
           !(bits & TB_LACKS_FMA)};
 }

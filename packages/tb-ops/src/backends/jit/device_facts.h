@@ -2,7 +2,6 @@
 #pragma once
 #include <c10/core/Device.h>
 
-#include <cstdint>
 #include <string>
 
 namespace tb::ops::jit {
@@ -15,9 +14,7 @@ struct DeviceFacts {
 // nothing. Any thread may call this.
 DeviceFacts facts_of(c10::DeviceIndex device);
 
-// The same as bits of TB_LACKS_*.
-uint32_t lacks_of(c10::DeviceIndex device);
-// The lines before the text of a kernel for a device that lacks these.
-std::string kernel_defines(uint32_t lacks);
+// The lines before the text of a kernel for a device with these.
+std::string kernel_defines(const DeviceFacts &facts);
 
 } // namespace tb::ops::jit

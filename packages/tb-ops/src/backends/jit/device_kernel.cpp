@@ -11,8 +11,6 @@
 #include "backends/jit/compiler/image_cache.h"
 #include "backends/jit/compiler/image_pack.h"
 #include "backends/jit/device_facts.h"
-#include "launch/launch_blocking.h"
-#include "runtime/synchronize.h"
 
 namespace tb::ops::jit {
 namespace {
@@ -28,7 +26,7 @@ void note_use(const Instance &instance) {
 Instance instance_of(const Kernel &kernel, c10::DeviceIndex device) {
   return {std::string(kernel.header),    kernel.body,
           std::string(kernel.arguments), kernel.threads,
-          kernel.synchronizing,          kernel_defines(lacks_of(device))};
+          kernel.synchronizing,          kernel_defines(facts_of(device))};
 }
 
 // One device's programs. Modules stay loaded, because the functions belong to them.
@@ -45,15 +43,8 @@ public:
     const std::unique_lock lock(mutex_);
     if (const auto known = functions_.find(kernel.body); known != functions_.end()) return known->second;
     const std::string image = find_image(instance_of(kernel, device_));
-    tb_module *module = nullptr;
-    tb_function *handle = nullptr;
-    check(runtime.driver->module_load(runtime.self, device_, image.data(), image.size(), nullptr, &module),
-          ("module_load of the kernel " + kernel.body).c_str(), device_);
-    check(runtime.driver->module_function(runtime.self, module, "tb_entry", &handle), "module_function", device_);
-    tb_function_info info{};
-    info.struct_size = sizeof info;
-    check(runtime.driver->function_get_info(runtime.self, handle, &info), "function_get_info", device_);
-    const Function function{handle, std::min(info.max_threads, kernel.threads)};
+    Function function = load_function(device_, image, entry_name, ("module_load of the kernel " + kernel.body).c_str());
+    function.threads = std::min(function.threads, kernel.threads);
     return functions_.emplace(kernel.body, function).first->second;
   }
 
@@ -100,12 +91,7 @@ Programs &programs(c10::DeviceIndex device) {
 
 } // namespace
 
-std::string architecture_of(c10::DeviceIndex device) {
-  tb_device_info info{};
-  info.struct_size = sizeof info;
-  check(runtime.device.device_info(device, &info), "device_get_info", device);
-  return info.arch;
-}
+std::string architecture_of(c10::DeviceIndex device) { return device_info(device).arch; }
 
 std::vector<Instance> used_instances() {
   const std::lock_guard lock(used_mutex);
@@ -128,8 +114,7 @@ void launch(c10::DeviceIndex device, const Function &function, unsigned blocks_x
   config.args = values;
   config.arg_sizes = sizes;
   config.next = &argument.pointers;
-  check(runtime.driver->launch(runtime.self, current_stream(device), function.handle, &config), "launch", device);
-  if (launch_blocking()) synchronize(device, "launch");
+  launch_function(device, function, config, "launch");
 }
 
 } // namespace tb::ops::jit

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/jit/compiler/source.h"
-#include "runtime/runtime.h"
+#include "launch/device_function.h"
 #include "tb_ops/device_kernels/argument_pointers.h"
 
 namespace tb::ops::jit {
@@ -20,17 +20,14 @@ struct Kernel {
   bool synchronizing = false;
 };
 
-struct Function {
-  tb_function *handle;
-  unsigned threads; // the most that the device and the kernel allow in a block
-};
+using Function = DeviceFunction;
 
 // The device's architecture, as its driver names it.
 std::string architecture_of(c10::DeviceIndex device);
 
-// Returns the kernel's function. The first call finds its image in a pack or in the cache, or compiles it, and loads it, and throws if that
-// fails; later calls are cheap.
-// Any thread may call this.
+// Returns the kernel's function, with no more threads than the kernel allows. The first call finds its image in a pack
+// or in the cache, or compiles it, and loads it; it throws if that fails. Later calls are cheap. Any thread may call
+// this.
 Function find(c10::DeviceIndex device, const Kernel &kernel);
 
 // A kernel's one argument, and what tb_launch.next says of it.

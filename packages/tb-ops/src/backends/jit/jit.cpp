@@ -3,7 +3,6 @@
 
 #include "backends/jit/compiler/compiler.h"
 #include "backends/jit/compiler/image_pack.h"
-#include "backends/jit/device_kernel.h"
 #include "backends/jit/pointwise.h"
 #include "dispatch/fallback_stats.h"
 #include "tb_ops/device_kernels/arguments.h"
@@ -19,11 +18,8 @@ std::string obstacle;
 bool serves(const Runtime &) {
   const uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_MODULE;
   if (runtime.closures || (runtime.driver->groups & needed) != needed) return false;
-  const std::string architecture = architecture_of(0);
-  if (find_image_packs(architecture).empty()) obstacle = compiler_obstacle(architecture);
-  tb_device_info info{};
-  info.struct_size = sizeof info;
-  check(runtime.device.device_info(0, &info), "device_get_info", 0);
+  const tb_device_info info = device_info(0);
+  obstacle = find_image_packs(info.arch).empty() ? compiler_obstacle(info.arch) : "";
   if (info.max_argument_size && info.max_argument_size < kernels::max_argument_size)
     obstacle = c10::str("tb-ops' kernels have arguments of up to ", kernels::max_argument_size,
                         " bytes, and the device takes ", info.max_argument_size);

@@ -31,9 +31,7 @@ bool has_kernel(const char *name, const char *overload) {
 
 // Returns why PyTorch's kernels cannot serve the driver, or an empty string if they can.
 std::string obstacle() {
-  tb_driver_info info{};
-  info.struct_size = sizeof info;
-  check(runtime.driver->get_info(runtime.self, &info), "get_info", -1);
+  const tb_driver_info info = driver_info();
   constexpr uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_NATIVE;
   if (std::string_view(info.native) != "cuda" || (runtime.driver->groups & needed) != needed)
     return c10::str("the driver ", info.name, " does not say that its memory and streams are CUDA's");

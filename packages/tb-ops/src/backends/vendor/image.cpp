@@ -9,8 +9,6 @@
 #include "backends/vendor/call.h"
 #include "backends/vendor/table.h"
 #include "backends/vendor/vendor.h"
-#include "launch/launch_blocking.h"
-#include "runtime/synchronize.h"
 #include "tb/image_kernel.h"
 
 namespace tb::ops::vendor {
@@ -102,25 +100,14 @@ Parameter parameter_of(const c10::Argument &argument, const std::string &operati
 
 } // namespace
 
-Image::Function Image::on(c10::DeviceIndex device) {
+DeviceFunction Image::on(c10::DeviceIndex device) {
   const std::lock_guard guard(mutex_);
   if (const auto known = functions_.find(device); known != functions_.end()) return known->second;
-  tb_driver_info driver{};
-  driver.struct_size = sizeof driver;
-  check(runtime.driver->get_info(runtime.self, &driver), "get_info", -1);
   TORCH_CHECK_NOT_IMPLEMENTED(runtime.driver->groups & TB_GROUP_MODULE, "The kernel ", entry_,
-                              " is in an image, and the driver ", driver.name,
+                              " is in an image, and the driver ", driver_info().name,
                               " loads none: it lacks the group MODULE. Use a driver with it, or a table in C "
                               "(tb/kernels.h)");
-  tb_module *module = nullptr;
-  tb_function *handle = nullptr;
-  check(runtime.driver->module_load(runtime.self, device, bytes_.data(), bytes_.size(), nullptr, &module),
-        "module_load", device);
-  check(runtime.driver->module_function(runtime.self, module, entry_.c_str(), &handle), "module_function", device);
-  tb_function_info info{};
-  info.struct_size = sizeof info;
-  check(runtime.driver->function_get_info(runtime.self, handle, &info), "function_get_info", device);
-  return functions_.emplace(device, Function{handle, info.max_threads}).first->second;
+  return functions_.emplace(device, load_function(device, bytes_, entry_.c_str(), "module_load")).first->second;
 }
 
 void Image::launch(c10::DeviceIndex device, const Launch &launch) {
@@ -139,9 +126,7 @@ void Image::launch(c10::DeviceIndex device, const Launch &launch) {
   config.shared_size = launch.shared_size;
   config.args = values.data();
   config.arg_sizes = sizes.data();
-  check(runtime.driver->launch(runtime.self, current_stream(device), on(device).handle, &config), entry_.c_str(),
-        device);
-  if (launch_blocking()) synchronize(device, entry_.c_str());
+  launch_function(device, on(device), config, entry_.c_str());
 }
 
 void Image::launch_elements(c10::DeviceIndex device, int64_t elements, uint32_t block,

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/runtime.h"
+#include "launch/device_function.h"
 
 namespace tb::ops::vendor {
 
@@ -30,15 +30,11 @@ public:
   const std::string &entry() const { return entry_; }
 
 private:
-  struct Function {
-    tb_function *handle;
-    uint32_t threads; // the most of a block
-  };
-  Function on(c10::DeviceIndex device);
+  DeviceFunction on(c10::DeviceIndex device);
 
   const std::string bytes_, entry_;
   std::mutex mutex_;
-  std::map<c10::DeviceIndex, Function> functions_;
+  std::map<c10::DeviceIndex, DeviceFunction> functions_;
 };
 
 // The bytes of a parameter that is a tensor (tb_image_tensor); an undefined one is an absent one. Throws c10::Error if

@@ -56,10 +56,7 @@ void read_driver() {
     return;
   }
   check(status, "get_extension", -1);
-  tb_driver_info info{};
-  info.struct_size = sizeof info;
-  check(runtime.driver->get_info(runtime.self, &info), "get_info", -1);
-  add(table, c10::str("the driver ", info.name));
+  add(table, c10::str("the driver ", driver_info().name));
 }
 
 void read_library(const std::string &path) {

@@ -11,6 +11,7 @@
 
 #include "backends/vendor/kernel.h"
 #include "backends/vendor/table.h"
+#include "dispatch/replacing_kernels.h"
 #include "runtime/format.h"
 
 namespace tb::ops::vendor {
@@ -49,10 +50,6 @@ std::optional<OperatorHandle> find_form(const Overloads &all, const std::string 
   return std::nullopt;
 }
 
-class Silence : public c10::WarningHandler { // PyTorch warns that a kernel is replaced, which is the purpose here
-  void process(const c10::Warning &) override {}
-};
-
 void enter(const OperatorHandle &op, Form form, const OperatorHandle &functional, size_t outputs,
            const std::vector<Entry *> &entries) {
   static auto &libraries = *new std::map<std::string, std::unique_ptr<torch::Library>>;
@@ -62,8 +59,7 @@ void enter(const OperatorHandle &op, Form form, const OperatorHandle &functional
     library = std::make_unique<torch::Library>(torch::Library::IMPL, space, c10::DispatchKey::PrivateUse1,
                                                "vendor (tb-ops)", 0); // as backends.cpp names places
   torch::CppFunction kernel = vendor_kernel(op, form, functional, outputs, entries);
-  Silence silence;
-  const c10::WarningUtils::WarningHandlerGuard quiet(&silence);
+  const ReplacingKernels replacing;
   library->impl(name_of(op).c_str(), std::move(kernel));
 }
 

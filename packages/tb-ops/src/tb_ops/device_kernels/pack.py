@@ -14,10 +14,12 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import tb_device
+
 from tb_ops import _core, initialize
 from tb_ops.device_kernels import Kernel, core_set
 
-LACKS = {"float64": 1, "atomic64": 2, "float_atomics": 4, "fma": 8}
+LACKS = ("float64", "atomic64", "float_atomics", "fma")
 """What a device's kernels may have to do without: TB_LACKS_* of tb/driver.h."""
 
 
@@ -43,20 +45,20 @@ def make_pack(
         if architecture is None:
             raise ValueError("--compiler needs --architecture, as the device's properties have it")
         chosen = _core.KernelCompiler.named(compiler, architecture, shim)
-        bits = sum(LACKS[name] for name in lacks)
     else:
         initialize()
         architecture = architecture or _core.architecture(0)
         chosen = _core.KernelCompiler.of_device(0, architecture)
-        bits = _core.kernel_lacks(0)
-    if bits & LACKS["float64"]:
+        lacks = frozenset(tb_device.get_device_properties(0).lacks)
+    if "float64" in lacks:
         kernels = [kernel for kernel in kernels if "double" not in kernel.function]
+    defines = _core.kernel_defines("float64" not in lacks, "fma" not in lacks)
     chosen.begin_pack(folder, architecture)
     failures: dict[Kernel, str] = {}
 
     def compile_one(kernel: Kernel) -> int:
         try:
-            return chosen.compile_into(folder, architecture, kernel, _core.kernel_defines(bits))
+            return chosen.compile_into(folder, architecture, kernel, defines)
         except RuntimeError as error:
             failures[kernel] = str(error)
             return 0
@@ -82,7 +84,7 @@ def main() -> int:
     asked = parser.parse_args()
     kernels = [kernel for kernel in core_set() if asked.only in kernel.function]
     lacks = frozenset(filter(None, asked.lacks.split(",")))
-    if unknown := lacks - LACKS.keys():
+    if unknown := lacks.difference(LACKS):
         parser.error(f"--lacks knows {', '.join(LACKS)}, not {', '.join(sorted(unknown))}")
     try:
         size, failures = make_pack(asked.folder, asked.compiler, asked.architecture, asked.shim, kernels, lacks)

@@ -44,8 +44,7 @@ std::string compiler_obstacle(const std::string &architecture) {
   if (!chosen(architecture).empty()) return "";
   return "no compiler of tb-ops' kernels is known for the architecture '" + architecture +
          "', and no pack of images has it. The driver can name a compiler or a pack (tb/kernels.h); to try one out, "
-         "set "
-         "TB_KERNEL_COMPILER=host, TB_HOST_COMPILER and TB_KERNEL_SHIM, or TB_KERNEL_IMAGES";
+         "set TB_KERNEL_COMPILER=host, TB_HOST_COMPILER and TB_KERNEL_SHIM, or TB_KERNEL_IMAGES";
 }
 
 std::unique_ptr<Compiler> make_compiler(int32_t device, const std::string &architecture) {

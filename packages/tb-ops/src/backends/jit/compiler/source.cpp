@@ -15,7 +15,6 @@ namespace {
 
 std::string folder;
 
-constexpr char entry[] = "tb_entry";
 constexpr std::string_view shim_header = "shim.cuh"; // what language.cuh includes
 
 std::string read_file(const std::string &path) {
@@ -106,11 +105,11 @@ Source make_source(const Instance &instance, const Shim &shim) {
               ". Reinstall it: pip install --force-reinstall tb-ops");
   Expansion expansion(header_folders(), &shim);
   expansion.add(instance.header, read_file(path));
-  const std::string kernel = "#line 1 \"" + instance.body + "\"\nusing namespace tb::kernels;\nTB_ENTRY(" + entry +
+  const std::string kernel = "#line 1 \"" + instance.body + "\"\nusing namespace tb::kernels;\nTB_ENTRY(" + entry_name +
                              ", (" + instance.body + "), " + instance.arguments + ", " +
                              std::to_string(instance.threads) + ", " + (instance.synchronizing ? "true" : "false") +
                              ")\n";
-  return {instance.body, entry, instance.defines + expansion.text + kernel, instance.threads};
+  return {instance.body, instance.defines + expansion.text + kernel, instance.threads};
 }
 
 } // namespace tb::ops::jit

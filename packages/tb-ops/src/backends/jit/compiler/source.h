@@ -20,9 +20,11 @@ struct Shim {
   std::string text;
 };
 
+// The function that every image of these kernels exports.
+inline constexpr char entry_name[] = "tb_entry";
+
 struct Source {
-  std::string name;  // the instance's body
-  std::string entry; // the function that the image exports
+  std::string name; // the instance's body
   std::string text;
   unsigned threads;
 };

@@ -24,8 +24,7 @@ public:
   const Shim &shim() const override { return shim_; }
 
   std::string compile(const Source &source) const override {
-    tb_kernel_source given{sizeof given, source.threads, source.name.c_str(), source.entry.c_str(),
-                           source.text.c_str()};
+    tb_kernel_source given{sizeof given, source.threads, source.name.c_str(), entry_name, source.text.c_str()};
     std::string image;
     const auto take = [](void *context, const void *bytes, uint64_t size) {
       static_cast<std::string *>(context)->assign(static_cast<const char *>(bytes), size);
