@@ -2,11 +2,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Image', 'KernelCompiler', 'aclnn_executors', 'aclnn_library', 'add_image_pack', 'add_kernel_library', 'architecture', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'image', 'image_parameter', 'initialize', 'kernel_defines', 'kernel_images', 'kernel_lacks', 'launch_image', 'launch_image_elements', 'layout_cached_operators', 'missing_compiler', 'native', 'open_budget', 'own_added_backends', 'release_fallback', 'reset_fallbacks', 'serve_by_image', 'serve_defined', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'used_kernels', 'vendor_kernels']
-class Image:
-    """
-    A kernel in an image of the driver's module_load (tb/image_kernel.h).
-    """
+__all__: list[str] = ['Image', 'KernelCompiler', 'aclnn_executors', 'aclnn_library', 'add_image_pack', 'add_kernel_library', 'architecture', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'image', 'image_parameter', 'initialize', 'kernel_defines', 'kernel_images', 'launch_image', 'launch_image_elements', 'layout_cached_operators', 'missing_compiler', 'native', 'open_budget', 'own_added_backends', 'release_fallback', 'reset_fallbacks', 'serve_by_image', 'serve_defined', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'used_kernels', 'vendor_kernels']
 class KernelCompiler:
     """
     A compiler of device kernels.
@@ -29,6 +25,10 @@ class KernelCompiler:
         """
         Compiles a kernel into a pack that begin_pack() made, and returns the image's bytes. RuntimeError with the compiler's messages. Any thread may call this.
         """
+class Image:
+    """
+    A kernel in an image of the driver's module_load (tb/image_kernel.h).
+    """
 def _connect() -> None:
     ...
 def _record_call_sites(offsets: tuple[int, int, int, int, int], namer: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -113,17 +113,13 @@ def initialize() -> None:
     """
     Opens the driver and registers the kernels that fit it. Once; cheap after that.
     """
-def kernel_defines(lacks: int) -> str:
+def kernel_defines(float64: bool, fma: bool) -> str:
     """
-    The lines before a kernel's text for a device that lacks these (bits of TB_LACKS_*).
+    The lines before a kernel's text for a device that has these or lacks them.
     """
 def kernel_images() -> tuple[int, int, str, int]:
     """
     Device kernels that this process compiled, those that it found in the cache, the cache's folder, and those of packs.
-    """
-def kernel_lacks(device: int) -> int:
-    """
-    What a device lacks (bits of TB_LACKS_*); after initialize().
     """
 def launch_image(image: Image, device: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared_memory: int, parameters: collections.abc.Sequence[bytes]) -> None:
     """
