@@ -54,6 +54,16 @@ def test_the_higher_score_is_tried_first(python: Python, build_driver: BuildDriv
     assert python.output(WHICH, path=tmp_path, **UNSET) == "best"
 
 
+def test_a_negative_score_comes_after_the_built_in_drivers(
+    python: Python, build_driver: BuildDriver, tmp_path: Path
+) -> None:
+    install(tmp_path, "last", library(build_driver("COUNT=1", 'NAME="last"'), "def score():\n    return -1\n"))
+    lines = python.output(LIST, path=tmp_path, **UNSET).splitlines()
+    assert [line.split(" | ")[0] for line in lines] == ["cuda", "npu", "cpu", "last"]
+    assert lines[-1] == "last | entry point | False | not needed: cpu came first"
+    assert python.output(WHICH, path=tmp_path, **{**UNSET, "TB_DRIVER": "last"}) == "last"
+
+
 def test_an_unusable_candidate_is_passed_over_with_its_reason(
     python: Python, build_driver: BuildDriver, tmp_path: Path
 ) -> None:

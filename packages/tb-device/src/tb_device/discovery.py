@@ -1,12 +1,14 @@
 """Which driver: argument, then TB_DRIVER, then entry points of the group tb_device.drivers, then the built-in ones.
 
 An entry point names a function without arguments that returns the path of a driver library. Its module may also have a
-function `score()`: the highest score is tried first, without one it is 0. The module must not import an extension.
+function `score()`: the highest score is tried first, without one it is 0. A driver of a negative score comes after the
+built-in ones, so it is used where it is named. The module must not import an extension.
 """
 
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import sys
 import threading
@@ -54,8 +56,12 @@ def _entry_points() -> list[EntryPoint]:
     return list(entry_points(group=ENTRY_POINT_GROUP))
 
 
-def _by_entry_point() -> list[EntryPoint]:
-    return sorted(_entry_points(), key=lambda point: (-_score(point), point.name))
+def _in_order(points: list[EntryPoint]) -> tuple[list[EntryPoint], list[EntryPoint]]:
+    """The entry points that come before the built-in drivers, and those that come after."""
+    scores = {point: _score(point) for point in points}
+    order = sorted(points, key=lambda point: (-scores[point], point.name))
+    last = [point for point in order if -math.inf < scores[point] < 0]
+    return [point for point in order if point not in last], last
 
 
 def _score(point: EntryPoint) -> float:
@@ -184,9 +190,11 @@ def _search() -> tuple[list[Candidate], int]:
     binding = bool(asked) and not ignored
     reason = f"not searched: {VARIABLE} is set" if binding else "not tried yet"
     # Scores come from the vendors' modules: not imported when their order does not matter.
-    points = _entry_points() if binding else _by_entry_point()
-    found = [Candidate(point.name, "entry point", "", False, reason) for point in points]
+    points = _entry_points()
+    first, last = (points, []) if binding else _in_order(points)
+    found = [Candidate(point.name, "entry point", "", False, reason) for point in first]
     found += [Candidate(name, "built in", "", False, reason) for name in AUTOMATIC]
+    found += [Candidate(point.name, "entry point", "", False, reason) for point in last]
     if binding:
         return named + found, len(named)
     return found + named, len(found)

@@ -1,0 +1,127 @@
+#include "driver.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "opencl/failure.h"
+#include "streams/slots.h"
+
+using namespace tb::opencl;
+
+namespace {
+
+template <size_t size> void put(char (&field)[size], const std::string &text) {
+  std::snprintf(field, size, "%s", text.c_str());
+}
+
+} // namespace
+
+tb_status tb_driver::check(const void *pointer, const char *name) const {
+  return pointer ? TB_OK : fail(host, TB_INVALID_ARGUMENT, 0, "%s is NULL", name);
+}
+
+tb_status tb_driver::check_device(int32_t device) const {
+  if (device >= 0 && static_cast<size_t>(device) < devices.size()) return TB_OK;
+  return fail(host, TB_OUT_OF_RANGE, 0, "there is no device %d: the driver has %zu", device, devices.size());
+}
+
+tb_status tb_driver::check_flags(uint64_t flags, uint64_t known) const {
+  if (!(flags & ~known)) return TB_OK;
+  return fail(host, TB_INVALID_ARGUMENT, 0, "unknown flags %#llx", static_cast<unsigned long long>(flags & ~known));
+}
+
+tb_status tb_driver::failed(cl_int code, const char *call) const { return fail_call(host, code, call); }
+
+tb_status tb_driver::open() {
+  if (const tb_status status = load_library(host, host->option("library"), &cl)) return status;
+  if (const tb_status status = choose_devices(host, cl, host->option("device"), host->option("memory"), &devices))
+    return status;
+  compiler = std::make_unique<Compiler>(find_compiler(host->option("compiler")));
+  find_extensions(devices.front().platform, &cl);
+  if (devices.front().sharing == Sharing::usm &&
+      !(cl.clDeviceMemAllocINTEL && cl.clHostMemAllocINTEL && cl.clMemFreeINTEL && cl.clSetKernelArgMemPointerINTEL &&
+        cl.clEnqueueMemFillINTEL && cl.clEnqueueMemcpyINTEL))
+    return fail(host, TB_UNAVAILABLE, 0,
+                "%s names the extension cl_intel_unified_shared_memory and lacks functions of it. Set the option "
+                "\"memory\" (TB_OPENCL_MEMORY) to fine or coarse, or update the device's OpenCL driver",
+                devices.front().platform_name.c_str());
+  prioritizes = takes_il = true;
+  std::vector<cl_device_id> ids;
+  std::vector<uint64_t> totals, largest;
+  for (const Device &device : devices) {
+    ids.push_back(device.id);
+    prioritizes &= device.has("cl_khr_priority_hints");
+    takes_il &= device_text(cl, device.id, CL_DEVICE_IL_VERSION).find("SPIR-V") != std::string::npos;
+  }
+  if (!cl.clCreateProgramWithIL) cl.clCreateProgramWithIL = cl.clCreateProgramWithILKHR;
+  takes_il &= cl.clCreateProgramWithIL != nullptr;
+  facts.resize(devices.size());
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (const tb_status status = read_facts(static_cast<int32_t>(i))) return status;
+    totals.push_back(facts[i].total_memory), largest.push_back(facts[i].max_allocation);
+  }
+  cl_int code = CL_SUCCESS;
+  context = cl.clCreateContext(nullptr, static_cast<cl_uint>(ids.size()), ids.data(), nullptr, nullptr, &code);
+  if (code != CL_SUCCESS || !context)
+    return fail(host, TB_UNAVAILABLE, code, "clCreateContext failed on %s: %s (%d)",
+                devices.front().platform_name.c_str(), name_of(code), code);
+  memory.open(host, &cl, context, devices, totals, largest);
+  peers.assign(devices.size() * devices.size(), 0);
+  for (const cl_device_id id : ids) {
+    own_queues.push_back(cl.clCreateCommandQueueWithProperties(context, id, nullptr, &code));
+    if (code != CL_SUCCESS) return failed(code, "clCreateCommandQueueWithProperties");
+  }
+  for (size_t i = 0; i < devices.size(); ++i) {
+    defaults.push_back(std::make_unique<tb_stream>());
+    defaults.back()->borrowed = true;
+    if (const tb_status status = start_stream(this, defaults.back().get(), static_cast<int32_t>(i), 0, nullptr))
+      return defaults.pop_back(), status;
+  }
+  return TB_OK;
+}
+
+tb_driver::~tb_driver() {
+  for (const auto &stream : defaults) {
+    cl.clFinish(stream->queue);
+    end_stream(this, stream.get());
+  }
+  for (const Ended &one : ended)
+    if (one.point.event) cl.clWaitForEvents(1, one.point.event.address());
+  ended.clear();
+  ending_host_calls.clear();
+  defaults.clear();
+  for (const cl_command_queue queue : own_queues)
+    if (queue) cl.clReleaseCommandQueue(queue);
+  if (context) cl.clReleaseContext(context);
+}
+
+tb_status tb_driver::read_facts(int32_t number) {
+  const Device &device = devices[static_cast<size_t>(number)];
+  const auto fact = [&](cl_uint name, cl_ulong otherwise) {
+    return device_number<cl_ulong>(cl, device.id, name, otherwise);
+  };
+  tb_device_info &info = facts[static_cast<size_t>(number)];
+  info.struct_size = sizeof info;
+  put(info.name, device.name);
+  // What an image is for: devices that take SPIR-V, and those that take its older form, LLVM's bitcode of SPIR.
+  put(info.arch, takes_il ? "spirv64" : device.has("cl_khr_spir") ? "spir64" : "opencl");
+  if (device.has("cl_khr_device_uuid"))
+    cl.clGetDeviceInfo(device.id, CL_DEVICE_UUID_KHR, sizeof info.uuid, info.uuid, nullptr);
+  else
+    std::snprintf(reinterpret_cast<char *>(info.uuid), sizeof info.uuid, "opencl %d", number);
+  info.total_memory = fact(CL_DEVICE_GLOBAL_MEM_SIZE, 0);
+  info.max_allocation = fact(CL_DEVICE_MAX_MEM_ALLOC_SIZE, info.total_memory);
+  if (info.max_allocation > info.total_memory) info.max_allocation = info.total_memory;
+  info.alignment = Memory::alignment;
+  info.compute_units = device_number<cl_uint>(cl, device.id, CL_DEVICE_MAX_COMPUTE_UNITS, 0);
+  if (prioritizes) info.priority_least = 1, info.priority_greatest = -1;
+  info.numa_node = -1;
+  // The driver passes a place for failures by arguments of its own.
+  const size_t arguments = device_number<size_t>(cl, device.id, CL_DEVICE_MAX_PARAMETER_SIZE, 0);
+  info.max_argument_size = static_cast<uint32_t>(arguments);
+  if (device.sharing == Sharing::fine) info.flags |= TB_DEVICE_HOST_ACCESSIBLE;
+  if (!fact(CL_DEVICE_DOUBLE_FP_CONFIG, 0)) info.lacks |= TB_LACKS_FLOAT64;
+  if (!(fact(CL_DEVICE_SINGLE_FP_CONFIG, 0) & CL_FP_FMA)) info.lacks |= TB_LACKS_FMA;
+  if (!device.has("cl_khr_int64_base_atomics")) info.lacks |= TB_LACKS_ATOMIC64;
+  return TB_OK;
+}

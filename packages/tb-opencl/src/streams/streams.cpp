@@ -1,0 +1,219 @@
+// Streams: queues, waits, native handles.
+#include <sched.h>
+#include <time.h>
+
+#include "driver.h"
+#include "opencl/failure.h"
+#include "streams/slots.h"
+
+namespace tb::opencl {
+namespace {
+
+void sleep_briefly() {
+  constexpr timespec time{0, 20'000};
+  nanosleep(&time, nullptr);
+}
+
+// The stream's point now. Where others have the queue too, that is a marker behind whatever they queued.
+tb_status current_point(tb_driver *self, tb_stream *stream, Point *out) {
+  const std::lock_guard lock(stream->mutex);
+  if (stream->shared_queue) {
+    cl_event marker = nullptr;
+    const cl_int code = self->cl.clEnqueueMarkerWithWaitList(stream->queue, 0, nullptr, &marker);
+    if (code != CL_SUCCESS) return self->failed(code, "clEnqueueMarkerWithWaitList");
+    note(self->cl, stream, marker);
+  }
+  *out = stream->point();
+  return TB_OK;
+}
+
+bool done_without_failure(const Point &point) {
+  return point.event.state() == CL_COMPLETE && point.covers.peek() == TB_OK;
+}
+
+// Keeps what the stream waits for, and forgets what is done. With the stream's mutex held.
+void inherit(tb_stream *stream, const Point &point) {
+  constexpr size_t few = 16; // looking costs a call of OpenCL for each
+  if (stream->inherited.size() >= few) std::erase_if(stream->inherited, done_without_failure);
+  stream->inherited.push_back(point);
+}
+
+// Takes out of the list what is done and has nothing to report.
+void forget_done(tb_driver *self, std::list<tb_driver::Ended> *done) {
+  for (auto next = self->ended.begin(); next != self->ended.end();) {
+    const auto one = next++;
+    if (done_without_failure(one->point)) done->splice(done->end(), self->ended, one);
+  }
+}
+
+} // namespace
+
+tb_status settle(const tb_host *host, const Functions &cl, const Point &point, bool wait) {
+  if (point.event) {
+    const cl_int waited = wait ? cl.clWaitForEvents(1, point.event.address()) : CL_SUCCESS;
+    if (waited != CL_SUCCESS && waited != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+      return fail_call(host, waited, "clWaitForEvents");
+    const cl_int state = point.event.state();
+    if (state < 0) return fail_call(host, state, "work of the stream");
+    if (state != CL_COMPLETE) return TB_NOT_READY;
+  }
+  return point.covers.report(host);
+}
+
+tb_status start_stream(tb_driver *self, tb_stream *stream, int32_t device, int32_t priority, cl_command_queue queue) {
+  const Functions &cl = self->cl;
+  stream->driver = self, stream->device = device;
+  if (queue) {
+    cl.clRetainCommandQueue(queue);
+    stream->queue = queue;
+  } else {
+    const cl_ulong urgency = priority < 0   ? CL_QUEUE_PRIORITY_HIGH_KHR
+                             : priority > 0 ? CL_QUEUE_PRIORITY_LOW_KHR
+                                            : CL_QUEUE_PRIORITY_MED_KHR;
+    const cl_ulong properties[] = {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE,
+                                   self->prioritizes ? CL_QUEUE_PRIORITY_KHR : 0u, urgency, 0};
+    cl_int code = CL_SUCCESS;
+    stream->queue = cl.clCreateCommandQueueWithProperties(self->context, self->devices[static_cast<size_t>(device)].id,
+                                                          properties, &code);
+    if (code != CL_SUCCESS) return self->failed(code, "clCreateCommandQueueWithProperties");
+  }
+  try {
+    stream->word =
+        std::make_shared<FailureWord>(cl, self->memory, device, self->own_queues[static_cast<size_t>(device)]);
+    const std::lock_guard lock(self->mutex);
+    self->streams.insert(stream);
+  } catch (const std::bad_alloc &) {
+    cl.clReleaseCommandQueue(stream->queue);
+    return fail(self->host, TB_OUT_OF_MEMORY, 0, "no memory for a stream's word of failures");
+  }
+  if (!stream->borrowed) ++self->objects;
+  return TB_OK;
+}
+
+void end_stream(tb_driver *self, tb_stream *stream) {
+  std::list<tb_driver::Ended> done; // is destroyed without the lock
+  {
+    const std::lock_guard lock(self->mutex);
+    self->streams.erase(stream);
+    forget_done(self, &done);
+    if (stream->last) self->ended.push_back({stream->device, stream->point()});
+    self->ending_host_calls.remove_if([](const auto &calls) { return calls->ended(); });
+    if (stream->host_calls) {
+      stream->host_calls->stop();
+      self->ending_host_calls.push_back(std::move(stream->host_calls));
+    }
+  }
+  self->cl.clFlush(stream->queue);
+  self->cl.clReleaseCommandQueue(stream->queue);
+  if (!stream->borrowed) --self->objects;
+}
+
+tb_status stream_default(tb_driver *self, int32_t device, tb_stream **out) {
+  if (const tb_status status = self->check_device(device)) return status;
+  if (const tb_status status = self->check(out, "out")) return status;
+  *out = self->defaults[static_cast<size_t>(device)].get();
+  return TB_OK;
+}
+
+tb_status stream_create(tb_driver *self, int32_t device, int32_t priority, uint64_t flags, tb_stream **out) {
+  if (const tb_status status = self->check_device(device)) return status;
+  if (const tb_status status = self->check_flags(flags, 0)) return status;
+  if (const tb_status status = self->check(out, "out")) return status;
+  auto made = std::make_unique<tb_stream>();
+  if (const tb_status status = start_stream(self, made.get(), device, priority, nullptr)) return status;
+  *out = made.release();
+  return TB_OK;
+}
+
+tb_status stream_destroy(tb_driver *self, tb_stream *stream) {
+  if (const tb_status status = self->check(stream, "stream")) return status;
+  if (stream->borrowed) return fail(self->host, TB_INVALID_ARGUMENT, 0, "a default stream cannot be destroyed");
+  end_stream(self, stream);
+  delete stream;
+  return TB_OK;
+}
+
+tb_status stream_query(tb_driver *self, tb_stream *stream) {
+  if (const tb_status status = self->check(stream, "stream")) return status;
+  Point point;
+  if (const tb_status status = current_point(self, stream, &point)) return status;
+  self->cl.clFlush(stream->queue);
+  // OpenCL cannot say whether a queue is idle. A marker that was just queued gets a moment to complete, so that an idle
+  // stream does not look busy.
+  for (int i = 0; stream->shared_queue && point.event.state() > CL_COMPLETE && i < 500; ++i)
+    i < 100 ? void(sched_yield()) : sleep_briefly();
+  return settle(self->host, self->cl, point, false);
+}
+
+tb_status stream_synchronize(tb_driver *self, tb_stream *stream) {
+  if (const tb_status status = self->check(stream, "stream")) return status;
+  Point point;
+  if (const tb_status status = current_point(self, stream, &point)) return status;
+  self->cl.clFlush(stream->queue);
+  return settle(self->host, self->cl, point, true);
+}
+
+tb_status device_synchronize(tb_driver *self, int32_t device) {
+  if (const tb_status status = self->check_device(device)) return status;
+  std::vector<Point> points;
+  {
+    const std::lock_guard lock(self->mutex);
+    for (tb_stream *stream : self->streams) {
+      if (stream->device != device) continue;
+      points.emplace_back();
+      if (const tb_status status = current_point(self, stream, &points.back())) return status;
+      self->cl.clFlush(stream->queue);
+    }
+    for (const tb_driver::Ended &one : self->ended)
+      if (one.device == device) points.push_back(one.point);
+  }
+  tb_status first = TB_OK;
+  for (const Point &point : points) // all are waited for, and the first failure is the one that counts
+    if (const tb_status status = settle(self->host, self->cl, point, true); first == TB_OK) first = status;
+  return first;
+}
+
+tb_status stream_wait_event(tb_driver *self, tb_stream *stream, tb_event *event) {
+  if (const tb_status status = self->check(stream, "stream")) return status;
+  if (const tb_status status = self->check(event, "event")) return status;
+  const Point point = event->current();
+  if (!point.event) return TB_OK;
+  const std::lock_guard lock(stream->mutex);
+  cl_event barrier = nullptr;
+  const cl_int code = self->cl.clEnqueueBarrierWithWaitList(stream->queue, 1, point.event.address(), &barrier);
+  if (code != CL_SUCCESS) return self->failed(code, "clEnqueueBarrierWithWaitList");
+  note(self->cl, stream, barrier);
+  inherit(stream, point);
+  return TB_OK;
+}
+
+tb_status stream_native(tb_driver *self, tb_stream *stream, uint64_t *out) {
+  if (const tb_status status = self->check(stream, "stream")) return status;
+  if (const tb_status status = self->check(out, "out")) return status;
+  const std::lock_guard lock(stream->mutex);
+  stream->shared_queue = true;
+  *out = reinterpret_cast<uintptr_t>(stream->queue);
+  return TB_OK;
+}
+
+tb_status stream_wrap(tb_driver *self, int32_t device, uint64_t native, tb_stream **out) {
+  if (const tb_status status = self->check_device(device)) return status;
+  if (const tb_status status = self->check(out, "out")) return status;
+  const auto queue = reinterpret_cast<cl_command_queue>(static_cast<uintptr_t>(native));
+  const auto info = [&](cl_uint what, auto *value) {
+    return self->cl.clGetCommandQueueInfo(queue, what, sizeof *value, value, nullptr) == CL_SUCCESS;
+  };
+  cl_context context = nullptr;
+  cl_device_id id = nullptr;
+  if (!queue || !info(CL_QUEUE_CONTEXT, &context) || !info(CL_QUEUE_DEVICE, &id) || context != self->context ||
+      id != self->devices[static_cast<size_t>(device)].id)
+    return fail(self->host, TB_INVALID_ARGUMENT, 0, "%#llx is no command queue of device %d in this driver's context",
+                static_cast<unsigned long long>(native), device);
+  auto made = std::make_unique<tb_stream>();
+  made->shared_queue = true;
+  if (const tb_status status = start_stream(self, made.get(), device, 0, queue)) return status;
+  *out = made.release();
+  return TB_OK;
+}
+
+} // namespace tb::opencl

@@ -1,0 +1,1 @@
+"""Running this repository on implementations of OpenCL that others wrote."""
