@@ -18,7 +18,7 @@ HEADERS = pathlib.Path(tb_ops.__file__).parent / "device_kernels"
 SMALL_DEVICE = {
     "TB_DRIVER": "sim",
     "TB_SIM_LACKS": "float64",
-    "TB_SIM_MAX_ARGUMENT_SIZE": "1024",
+    "TB_SIM_MAX_ARGUMENT_SIZE": "1000",
     "TB_SIM_NAMED_POINTERS": "1",
 }
 # Every kernel takes time to compile, so each group runs a part of its cases: every STEP-th.

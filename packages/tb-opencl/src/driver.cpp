@@ -36,7 +36,6 @@ tb_status tb_driver::open() {
   if (const tb_status status = load_library(host, host->option("library"), &cl)) return status;
   if (const tb_status status = choose_devices(host, cl, host->option("device"), host->option("memory"), &devices))
     return status;
-  compiler = std::make_unique<Compiler>(find_compiler(host->option("compiler")));
   find_extensions(devices.front().platform, &cl);
   if (devices.front().sharing == Sharing::usm &&
       !(cl.clDeviceMemAllocINTEL && cl.clHostMemAllocINTEL && cl.clMemFreeINTEL && cl.clSetKernelArgMemPointerINTEL &&
@@ -55,6 +54,7 @@ tb_status tb_driver::open() {
   }
   if (!cl.clCreateProgramWithIL) cl.clCreateProgramWithIL = cl.clCreateProgramWithILKHR;
   takes_il &= cl.clCreateProgramWithIL != nullptr;
+  compiler = takes_il ? find_spirv_compiler(host->option("compiler")) : find_spir_compiler();
   facts.resize(devices.size());
   for (size_t i = 0; i < devices.size(); ++i) {
     if (const tb_status status = read_facts(static_cast<int32_t>(i))) return status;
@@ -118,7 +118,8 @@ tb_status tb_driver::read_facts(int32_t number) {
   info.numa_node = -1;
   // The driver passes a place for failures by arguments of its own.
   const size_t arguments = device_number<size_t>(cl, device.id, CL_DEVICE_MAX_PARAMETER_SIZE, 0);
-  info.max_argument_size = static_cast<uint32_t>(arguments);
+  constexpr size_t own = sizeof(void *) + sizeof(cl_ulong);
+  if (arguments > own) info.max_argument_size = static_cast<uint32_t>(arguments - own);
   if (device.sharing == Sharing::fine) info.flags |= TB_DEVICE_HOST_ACCESSIBLE;
   if (!fact(CL_DEVICE_DOUBLE_FP_CONFIG, 0)) info.lacks |= TB_LACKS_FLOAT64;
   if (!(fact(CL_DEVICE_SINGLE_FP_CONFIG, 0) & CL_FP_FMA)) info.lacks |= TB_LACKS_FMA;

@@ -31,7 +31,7 @@ struct tb_driver {
 
   const tb_host *const host;
   tb::opencl::Functions cl;
-  std::unique_ptr<tb::opencl::Compiler> compiler;
+  tb::opencl::Compiler compiler;
   std::vector<tb::opencl::Device> devices;
   std::vector<tb_device_info> facts;
   bool prioritizes = false; // cl_khr_priority_hints

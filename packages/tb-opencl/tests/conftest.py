@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path += [str(ROOT / "shared" / "testing"), str(ROOT / "tools")]
+sys.path.append(str(ROOT / "shared" / "testing"))
+sys.path.append(str(ROOT / "tools"))
 
-from opencl import runtimes
-from tb_testing import Python
+from opencl import runtimes  # noqa: E402
+from tb_testing import Python  # noqa: E402
 
 __all__ = ["Library", "Python"]
 

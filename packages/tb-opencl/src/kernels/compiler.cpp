@@ -49,6 +49,17 @@ std::string read_file(const std::string &path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
+// The words of the command, and size and time of its program and of other files that it uses.
+Compiler identified(std::vector<std::string> command, std::vector<std::string> files) {
+  Compiler out{std::move(command), ""};
+  for (const std::string &word : out.command) out.identity += word + " ";
+  files.push_back(out.command[0]);
+  for (const std::string &file : files)
+    if (struct stat facts{}; stat(file.c_str(), &facts) == 0)
+      out.identity += std::to_string(facts.st_size) + " " + std::to_string(facts.st_mtime) + " ";
+  return out;
+}
+
 // Runs a program with its output in a file. Returns its exit status, or -1.
 int run(const std::vector<std::string> &words, const std::string &output) {
   std::vector<char *> list;
@@ -74,26 +85,29 @@ int run(const std::vector<std::string> &words, const std::string &output) {
 
 } // namespace
 
-Compiler find_compiler(const char *asked) {
-  Compiler out;
-  if (asked && *asked) {
-    out.command = {asked};
-  } else {
-    const std::string zig = folder_of_library() + "/../ziglang/zig";
-    if (access(zig.c_str(), X_OK) != 0) return out;
-    out.command = {zig, "clang"};
-  }
-  for (const std::string &word : out.command) out.identity += word + " ";
-  struct stat facts{};
-  if (stat(out.command[0].c_str(), &facts) == 0)
-    out.identity += std::to_string(facts.st_size) + " " + std::to_string(facts.st_mtime) + " ";
-  for (const std::string &option : options) out.identity += option + " ";
-  return out;
+Compiler find_spirv_compiler(const char *asked) {
+  std::vector<std::string> command;
+  const std::string zig = folder_of_library() + "/../ziglang/zig";
+  if (asked && *asked)
+    command = {asked};
+  else if (access(zig.c_str(), X_OK) == 0)
+    command = {zig, "clang"};
+  else
+    return {};
+  command.insert(command.end(), options.begin(), options.end());
+  return identified(std::move(command), {});
+}
+
+Compiler find_spir_compiler() {
+  const std::string script = folder_of_library() + "/compile_spir.sh";
+  const std::string tools[] = {script, "/usr/bin/clang-15", "/usr/bin/llvm-spirv-15"};
+  for (const std::string &tool : tools)
+    if (access(tool.c_str(), R_OK) != 0) return {};
+  return identified({"/bin/sh", script}, {std::begin(tools), std::end(tools)});
 }
 
 bool Compiler::compile(const std::string &source, const std::string &image, std::string *log) const {
   std::vector<std::string> words = command;
-  words.insert(words.end(), options.begin(), options.end());
   words.insert(words.end(), {source, "-o", image});
   const std::string output = image + ".log";
   const bool good = run(words, output) == 0;

@@ -28,7 +28,7 @@ struct Folder {
   }
   ~Folder() {
     if (path.empty()) return;
-    for (const char *file : {"/kernel.cpp", "/kernel.spv"}) unlink((path + file).c_str());
+    for (const char *file : {"/kernel.cpp", "/kernel.image"}) unlink((path + file).c_str());
     rmdir(path.c_str());
   }
   Folder(const Folder &) = delete;
@@ -41,11 +41,11 @@ tb_status compile(void *given, int32_t, const tb_kernel_source *source, tb_take_
     const Folder folder;
     if (folder.path.empty())
       return fail(self->host, TB_UNAVAILABLE, 0, "no folder for temporary files. Set TMPDIR to one that is writable");
-    const std::string file = folder.path + "/kernel.cpp", image = folder.path + "/kernel.spv";
+    const std::string file = folder.path + "/kernel.cpp", image = folder.path + "/kernel.image";
     std::ofstream(file) << source->text;
     std::string log;
-    if (!self->compiler->compile(file, image, &log))
-      return fail(self->host, TB_INVALID_ARGUMENT, 0, "%s says:\n%s", self->compiler->command[0].c_str(), log.c_str());
+    if (!self->compiler.compile(file, image, &log))
+      return fail(self->host, TB_INVALID_ARGUMENT, 0, "%s says:\n%s", self->compiler.command[0].c_str(), log.c_str());
     std::ifstream stream(image, std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
     take(context, bytes.data(), bytes.size());
@@ -62,9 +62,9 @@ bool give_kernels_table(tb_driver *self, const char *name, uint32_t version, voi
   mine.kernel_size = sizeof(tb_kernel);
   mine.self = self;
   mine.images = pack, mine.shim = shim;
-  if (self->takes_il && !self->compiler->command.empty()) {
+  if (!self->compiler.command.empty()) {
     mine.compile = compile;
-    mine.compiler_identity = self->compiler->identity.c_str();
+    mine.compiler_identity = self->compiler.identity.c_str();
   }
   std::memcpy(table, &mine, mine.struct_size);
   return true;

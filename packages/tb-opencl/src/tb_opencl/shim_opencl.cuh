@@ -17,6 +17,10 @@ tb_builtin unsigned long get_local_size(unsigned);
 tb_builtin unsigned long get_num_groups(unsigned);
 tb_builtin void barrier(unsigned flags) __attribute__((convergent));
 tb_builtin unsigned long mul_hi(unsigned long, unsigned long);
+// Atomic operations on global memory: not every implementation has those on generic pointers, and clang 22 does not compile
+// a loop around an exchange of its own to SPIR-V.
+tb_builtin int atomic_add(volatile tb_global int *, int);
+tb_builtin long atom_add(volatile tb_global long *, long);
 tb_builtin unsigned atomic_cmpxchg(volatile tb_global unsigned *, unsigned, unsigned);
 tb_builtin unsigned long atom_cmpxchg(volatile tb_global unsigned long *, unsigned long, unsigned long);
 
@@ -51,12 +55,7 @@ static __shared__ unsigned long tb_launch_number;
     body(arguments);                                                                                                   \
   }
 
-// `place` is in global memory: not every implementation has atomic operations on generic pointers.
-template <class Number> __device__ inline Number tb_atomic_add(Number *place, Number value) {
-  return __hip_atomic_fetch_add((tb_global Number *)place, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-}
-// Stores `next` if the value is `seen`. Returns the value that was found. These are functions of OpenCL, because clang 22
-// does not compile a loop around its own to SPIR-V.
+// Stores `next` if the value is `seen`. Returns the value that was found.
 __device__ inline unsigned tb_exchange(tb_global unsigned *place, unsigned seen, unsigned next) {
   return ::atomic_cmpxchg(place, seen, next);
 }
@@ -91,9 +90,9 @@ __device__ inline Unsigned high_product(Unsigned a, Unsigned b) {
   return ::mul_hi(static_cast<unsigned long>(a), static_cast<unsigned long>(b));
 }
 
-__device__ inline void atomic_add(int *place, int value) { tb_atomic_add(place, value); }
+__device__ inline void atomic_add(int *place, int value) { ::atomic_add((tb_global int *)place, value); }
 __device__ inline void atomic_add(Long *place, Long value) {
-  tb_atomic_add(reinterpret_cast<long *>(place), static_cast<long>(value));
+  ::atom_add((tb_global long *)place, static_cast<long>(value));
 }
 template <class Bits, class Number> __device__ inline void atomic_add_bits(Number *place, Number value) {
   tb_global Bits *bits = (tb_global Bits *)place;
