@@ -260,6 +260,7 @@ from building.sessions import (  # noqa: E402, F401, I001
     benchmarks,
     checks,
     clients,
+    opencl,
     sanitizers,
     torches,
     pythons,

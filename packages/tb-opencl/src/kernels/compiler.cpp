@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 extern char **environ;
 
@@ -47,6 +48,11 @@ std::string folder_of_library() {
 std::string read_file(const std::string &path) {
   std::ifstream stream(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::vector<std::string> words_of(const std::string &text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
 }
 
 // The words of the command, and size and time of its program and of other files that it uses.
@@ -89,7 +95,7 @@ Compiler find_spirv_compiler(const char *asked) {
   std::vector<std::string> command;
   const std::string zig = folder_of_library() + "/../ziglang/zig";
   if (asked && *asked)
-    command = {asked};
+    command = words_of(asked);
   else if (access(zig.c_str(), X_OK) == 0)
     command = {zig, "clang"};
   else

@@ -14,7 +14,7 @@ struct Compiler {
   bool compile(const std::string &source, const std::string &image, std::string *log) const;
 };
 
-// Clang, which makes SPIR-V: what `asked` names (the driver's option "compiler"), or the clang of the package ziglang if
+// Clang, which makes SPIR-V: the command `asked` (the driver's option "compiler"), or the clang of the package ziglang if
 // that is installed beside this library.
 Compiler find_spirv_compiler(const char *asked);
 

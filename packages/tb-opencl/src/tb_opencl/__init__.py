@@ -40,3 +40,8 @@ def _has_accelerator() -> bool:
     except (OSError, AttributeError):  # no loader, or none that works: the driver says so when it is named
         pass
     return False
+
+
+def contract_kernels() -> str:
+    """The file of the contract's kernels: tb-device contract --driver opencl --image FILE."""
+    return str(Path(__file__).with_name("contract_kernels.cl"))

@@ -1,0 +1,111 @@
+"""The session that proves the OpenCL driver and tb-ops' kernels on implementations of OpenCL for processors."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from collections.abc import Mapping
+
+import nox
+from opencl import runtimes
+
+from building.environments import Environment
+from building.packages import ROOT
+from building.testing import EVERYTHING, PACKAGES, PYTHONPATH, wheels
+
+BUILD = ROOT / "build" / "opencl"
+INTEL = ["intel-opencl-rt>=2026", "intel-cmplr-lib-rt>=2026"]
+COMPILER = "ziglang>=0.16,<0.18"
+KERNELS = ROOT / "packages" / "tb-opencl" / "kernels"
+PARTS = ("contract", "kernels", "models", "demo", "conformance")
+# What a runtime has no part in, by the name of an option of the driver.
+MEMORIES = {"intel": ("fine", "usm", "coarse"), "pocl": ("fine", "coarse")}
+
+
+@nox.session
+def opencl(session: nox.Session) -> None:
+    """The OpenCL driver on Intel's runtime, and on pocl where it is installed. `-- --help`. Downloads 370 MB."""
+    parser = argparse.ArgumentParser(prog="nox -s opencl --", description=opencl.__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {' '.join(PARTS)} (default: all)")
+    parser.add_argument("--runtime", choices=list(MEMORIES), help="only this one")
+    parser.add_argument("--wheels", action="store_true", help="make the wheel tb-kernels-spirv, and nothing else")
+    chosen = parser.parse_args(session.posargs)
+    if unknown := set(chosen.parts).difference(PARTS):
+        session.error(f"there is no part {', '.join(sorted(unknown))}: the parts are {', '.join(PARTS)}")
+    environment = Environment("opencl", torch=True).prepare(session, [*EVERYTHING, *INTEL], wheels(session, PACKAGES))
+    found = _runtimes(session, environment)
+    if chosen.runtime and chosen.runtime not in found:
+        session.error(f"{chosen.runtime} is not installed; tools/opencl/runtimes.py says how")
+    if chosen.wheels:
+        _kernels_wheel(session, environment, found["intel"])
+        return
+    for name in [chosen.runtime] if chosen.runtime else found:
+        _prove(session, environment, name, found[name], chosen.parts or PARTS)
+
+
+def _runtimes(session: nox.Session, environment: Environment) -> dict[str, dict[str, str]]:
+    """The variables of each implementation that is there."""
+    found = {"intel": runtimes.intel(environment.path, BUILD / "intel")}
+    try:
+        found["pocl"] = runtimes.pocl(BUILD / "pocl")
+    except FileNotFoundError as error:
+        session.log(f"without pocl: {error}")
+    return found
+
+
+def _prove(
+    session: nox.Session, environment: Environment, name: str, variables: Mapping[str, str], parts: list[str]
+) -> None:
+    """Runs the parts on one implementation. Fallbacks raise where nothing else is said."""
+    session.log(f"---- {name}")
+    on_device = {**variables, "TB_DRIVER": "opencl", "PYTHONPATH": PYTHONPATH}
+    if "contract" in parts:
+        _prove_contract(session, environment, name, variables)
+    if set(parts) != {"contract"}:
+        on_device["TB_KERNEL_IMAGES"] = str(_pack(session, environment, name, variables))
+    if "kernels" in parts:
+        environment.run(session, "python", "-m", "tb_ops.device_kernels.check", env=on_device)
+    strict = {**on_device, "TB_FALLBACK": "error"}
+    if "models" in parts:
+        environment.run(session, "python", "-m", "opencl.models", env=strict)
+    if "demo" in parts:
+        environment.run(session, "python", "-m", "examples.demo", "--steps", "20", env=strict)
+    if "conformance" in parts:
+        report = str(BUILD / f"conformance-{name}")
+        options = ["--device", "tb", "--profile", "quick", "--json", f"{report}.json", "--page", f"{report}.md"]
+        environment.run(session, "python", "-m", "torch_backend.conformance", *options, env=on_device)
+
+
+def _prove_contract(session: nox.Session, environment: Environment, name: str, variables: Mapping[str, str]) -> None:
+    image = environment.site_packages / "tb_opencl" / "contract_kernels.cl"
+    expectations = ROOT / "tools" / "opencl" / f"{name}.toml"
+    for memory in MEMORIES[name]:
+        command = ["tb-device", "contract", "--driver", "opencl", "--level", "4", "--image", str(image)]
+        command += ["--option", f"memory={memory}"]
+        if expectations.exists():
+            command += ["--expect", str(expectations)]
+        environment.run(session, *command, env=variables)
+
+
+def _pack(session: nox.Session, environment: Environment, name: str, variables: Mapping[str, str]) -> pathlib.Path:
+    """The images of the core set for an implementation: what is not yet there is compiled."""
+    folder = BUILD / f"images-{name}"
+    command = ["python", "-m", "tb_ops.device_kernels.pack", str(folder)]
+    environment.run(session, *command, env={**variables, "TB_DRIVER": "opencl", **_compiler(session)})
+    return folder
+
+
+def _compiler(session: nox.Session) -> dict[str, str]:
+    """The variable that names clang. It is in an environment of its own, so that users' programs run without it."""
+    environment = Environment("spirv-compiler").prepare(session, [COMPILER])
+    return {"TB_OPENCL_COMPILER": f"{environment.site_packages}/ziglang/zig clang"}
+
+
+def _kernels_wheel(session: nox.Session, environment: Environment, variables: Mapping[str, str]) -> None:
+    folder = _pack(session, environment, "intel", variables)
+    command = ["python", "-m", "tb_ops.device_kernels.pack", str(folder), "--lacks", "float64"]
+    environment.run(session, *command, env={**variables, "TB_DRIVER": "opencl", **_compiler(session)})
+    options = [f"-Csetup-args=-Dimages={folder}", "--no-build-isolation", "--no-deps"]
+    environment.run(session, "python", "-m", "pip", "wheel", *options, "-w", str(BUILD / "wheels"), str(KERNELS))
+    for wheel in sorted((BUILD / "wheels").glob("tb_kernels_spirv-*.whl")):
+        session.log(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size / 1e6:.1f} MB")
