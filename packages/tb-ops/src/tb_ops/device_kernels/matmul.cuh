@@ -10,6 +10,19 @@ namespace tb::kernels {
 constexpr int matmul_depth = 16; // depth of the slices that a block keeps in shared memory
 constexpr int matmul_threads = (tb_matmul_side / tb_matmul_piece) * (tb_matmul_side / tb_matmul_piece);
 
+// Adds the products of a slice to this thread's piece of the tile.
+template <class Number>
+__device__ inline void add_products(const Number (&first)[matmul_depth][tb_matmul_side],
+                                    const Number (&second)[matmul_depth][tb_matmul_side], int row, int column,
+                                    Number (&sums)[tb_matmul_piece][tb_matmul_piece]) {
+  for (int d = 0; d < matmul_depth; d++)
+    for (int r = 0; r < tb_matmul_piece; r++) {
+      const Number left = first[d][row + r];
+      for (int c = 0; c < tb_matmul_piece; c++)
+        sums[r][c] = number::multiply_add(left, second[d][column + c], sums[r][c]);
+    }
+}
+
 template <class Stored> __device__ inline void matmul_tile(const MatmulArguments &a, Long batch, Long row, Long column) {
   using Number = Math<Stored>;
   constexpr int side = tb_matmul_side, piece = tb_matmul_piece, across = side / piece;
@@ -33,12 +46,7 @@ template <class Stored> __device__ inline void matmul_tile(const MatmulArguments
           within ? wide(other[(slice + e) * a.second_strides[1] + (column + c) * a.second_strides[2]]) : Number(0);
     }
     __syncthreads();
-    for (int d = 0; d < matmul_depth; d++)
-      for (int r = 0; r < piece; r++) {
-        const Number left = first[d][my_row + r];
-        for (int c = 0; c < piece; c++)
-          sums[r][c] = number::multiply_add(left, second[d][my_column + c], sums[r][c]);
-      }
+    add_products(first, second, my_row, my_column, sums);
   }
   for (int r = 0; r < piece; r++)
     for (int c = 0; c < piece; c++) {
