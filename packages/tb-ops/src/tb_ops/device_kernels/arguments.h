@@ -163,7 +163,7 @@ struct ConvolutionArguments {
 struct PoolArguments {
   Volume input, output, indices; // the indices, of Int64, are those of max pooling
   Long kernel[3], stride[3], padding[3], dilation[3];
-  Long divisor;       // of an average; 0 for the number of elements in the window
+  Long divisor;         // of an average; 0 for the number of elements in the window
   int padded, reserved; // whether that number counts the padding
 };
 

@@ -67,8 +67,7 @@ __device__ inline void move_running(const ChannelNormArguments &a, void *running
 
 // Computes the mean and the reciprocal of the standard deviation of each region, in one block, and moves the running
 // statistics towards them.
-template <class Stored, bool wide>
-__device__ inline void channel_moments(const ChannelNormArguments &a) {
+template <class Stored, bool wide> __device__ inline void channel_moments(const ChannelNormArguments &a) {
   using Total = Sum<Stored>;
   for (Long i = blockIdx.x; i < region_count(a, a.group > 0); i += gridDim.x) {
     const Region region = region_of(a, a.group > 0, i);
@@ -126,8 +125,7 @@ __device__ inline ChannelPlace channel_place(const ChannelNormArguments &a, Long
   return find_channel_place<Unsigned>(a, static_cast<Unsigned>(i));
 }
 
-template <class Stored, bool wide>
-__device__ inline void channel_norm(const ChannelNormArguments &a) {
+template <class Stored, bool wide> __device__ inline void channel_norm(const ChannelNormArguments &a) {
   using Number = Math<Stored>;
   const Long count = a.batch * a.channels * a.space;
   for (Long i = first_element(); i < count; i += all_threads()) {
@@ -142,8 +140,7 @@ __device__ inline void channel_norm(const ChannelNormArguments &a) {
 
 // Sums the gradients, and their products with the normalised input, of each channel or group, in one block. The
 // gradients of a group are multiplied by the weight.
-template <class Stored, bool wide>
-__device__ inline void channel_norm_sums(const ChannelNormArguments &a) {
+template <class Stored, bool wide> __device__ inline void channel_norm_sums(const ChannelNormArguments &a) {
   using Number = Math<Stored>;
   for (Long i = blockIdx.x; i < region_count(a, a.by_group); i += gridDim.x) {
     Sum<Stored> total = 0, product = 0;
@@ -165,8 +162,7 @@ __device__ inline void channel_norm_sums(const ChannelNormArguments &a) {
 
 // Computes the gradient of the input from those sums. With running statistics, which do not depend on
 // the input, there are none.
-template <class Stored, bool wide>
-__device__ inline void channel_norm_backward(const ChannelNormArguments &a) {
+template <class Stored, bool wide> __device__ inline void channel_norm_backward(const ChannelNormArguments &a) {
   using Number = Math<Stored>;
   const Long count = a.batch * a.channels * a.space;
   const Number size = static_cast<Number>(a.space * (a.group ? a.group : a.batch));

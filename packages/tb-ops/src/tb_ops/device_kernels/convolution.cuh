@@ -27,9 +27,7 @@ struct ConvolutionIndex {
 __device__ inline Long places(const ConvolutionArguments &a) {
   return a.target.batch * a.target.sizes[0] * a.target.sizes[1] * a.target.sizes[2];
 }
-__device__ inline Long taps(const ConvolutionArguments &a) {
-  return a.depth * a.kernel[0] * a.kernel[1] * a.kernel[2];
-}
+__device__ inline Long taps(const ConvolutionArguments &a) { return a.depth * a.kernel[0] * a.kernel[1] * a.kernel[2]; }
 
 template <bool transposed>
 __device__ inline ConvolutionIndex place_index(const ConvolutionArguments &a, Long group, Long i) {
@@ -74,9 +72,8 @@ __device__ inline ConvolutionIndex tap_index(const ConvolutionArguments &a, Long
 }
 
 // Returns the element of the source that the tap reads for the place, 0 if that is outside.
-template <class Stored, bool transposed>
-__device__ inline Math<Stored> gathered(const ConvolutionArguments &a, const ConvolutionIndex &place,
-                                        const ConvolutionIndex &tap) {
+template <class Stored, bool transposed> __device__ inline Math<Stored>
+gathered(const ConvolutionArguments &a, const ConvolutionIndex &place, const ConvolutionIndex &tap) {
   bool inside = place.inside && tap.inside;
   Long offset = place.source + tap.source;
   for (int d = 0; d < 3; d++) {
@@ -100,7 +97,8 @@ __device__ inline void convolution_tile(const ConvolutionArguments &a, Long grou
   constexpr int side = tb_matmul_side, piece = tb_matmul_piece, across = side / piece;
   __shared__ Number first[matmul_depth][side], second[matmul_depth][side];
   __shared__ ConvolutionIndex columns[side], slices[matmul_depth];
-  const int thread = static_cast<int>(threadIdx.x), my_row = thread / across * piece, my_column = thread % across * piece;
+  const int thread = static_cast<int>(threadIdx.x), my_row = thread / across * piece,
+            my_column = thread % across * piece;
   const Long depth = of_weight ? places(a) : taps(a);
   const Stored *from = static_cast<const Stored *>(of_weight ? a.target.data : a.weight);
   const Long from_row = of_weight ? a.target.channel_stride : a.weight_row;
@@ -108,7 +106,8 @@ __device__ inline void convolution_tile(const ConvolutionArguments &a, Long grou
   const bool deep = from_row != 1, flat = of_weight == (a.source.channel_stride == 1);
   __syncthreads(); // threads may still use the columns of the tile before
   for (int c = thread; c < side; c += matmul_threads)
-    columns[c] = of_weight ? tap_index<transposed>(a, group, column + c) : place_index<transposed>(a, group, column + c);
+    columns[c] =
+        of_weight ? tap_index<transposed>(a, group, column + c) : place_index<transposed>(a, group, column + c);
   Number sums[piece][piece] = {};
   for (Long slice = 0; slice < depth; slice += matmul_depth) {
     __syncthreads(); // threads may still read the slice before

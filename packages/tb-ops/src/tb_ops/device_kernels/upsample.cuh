@@ -24,8 +24,7 @@ struct Nearest {
 };
 
 struct NearestExact {
-  template <class Number>
-  __device__ static Neighbours<Number> find(const UpsampleArguments &a, int d, int at) {
+  template <class Number> __device__ static Neighbours<Number> find(const UpsampleArguments &a, int d, int at) {
     const float place = (static_cast<float>(at) + 0.5f) * number_of<float>(a.scales[d]);
     const int found = below(static_cast<Long>(number::floor(place)), a.input.sizes[d]);
     return {found, found, Number(0)};
@@ -33,8 +32,7 @@ struct NearestExact {
 };
 
 struct Linear {
-  template <class Number>
-  __device__ static Neighbours<Number> find(const UpsampleArguments &a, int d, int at) {
+  template <class Number> __device__ static Neighbours<Number> find(const UpsampleArguments &a, int d, int at) {
     const Long size = a.input.sizes[d];
     const Number scale = number_of<Number>(a.scales[d]), half = Number(1) / Number(2), place = static_cast<Number>(at);
     Number from = a.align_corners ? scale * place : scale * (place + half) - half;
@@ -87,8 +85,7 @@ template <class Number> __device__ inline Span users_of(const UpsampleArguments 
 template <class Number, class Mode>
 __device__ inline Number share_of(const UpsampleArguments &a, int d, int at, int to) {
   const Neighbours<Number> found = Mode::template find<Number>(a, d, at);
-  return (found.first == to ? Number(1) - found.weight : Number(0)) +
-         (found.second == to ? found.weight : Number(0));
+  return (found.first == to ? Number(1) - found.weight : Number(0)) + (found.second == to ? found.weight : Number(0));
 }
 
 template <class Stored, class Mode> __device__ inline void upsample_backward(const UpsampleArguments &a) {
@@ -108,8 +105,7 @@ template <class Stored, class Mode> __device__ inline void upsample_backward(con
         if (part == Number(0)) continue;
         for (int x = right.begin; x < right.end; x++) {
           const Number weight = part * share_of<Number, Mode>(a, 2, x, place.at[2]);
-          if (weight != Number(0))
-            total += weight * at<Stored>(a.output.data, plane + space_offset(a.output, z, y, x));
+          if (weight != Number(0)) total += weight * at<Stored>(a.output.data, plane + space_offset(a.output, z, y, x));
         }
       }
     }

@@ -32,9 +32,7 @@ template <class Index> __device__ inline Place find_place(const Volume &v, Index
   return place;
 }
 
-__device__ inline Long count_of(const Volume &v) {
-  return v.batch * v.channels * v.sizes[0] * v.sizes[1] * v.sizes[2];
-}
+__device__ inline Long count_of(const Volume &v) { return v.batch * v.channels * v.sizes[0] * v.sizes[1] * v.sizes[2]; }
 
 // Returns the place of element i, in an order in which the neighbours of an element are near it in memory.
 __device__ inline Place place_of(const Volume &v, Long i) {

@@ -41,8 +41,9 @@ bool normable(const Tensor &input, std::initializer_list<const Tensor *> vectors
 // Throws if a vector has no element for each channel. `names` are theirs.
 void check_vectors(int64_t channels, const char *name, std::initializer_list<const Tensor *> vectors) {
   for (const Tensor *vector : vectors)
-    TORCH_CHECK(!vector->defined() || (vector->dim() == 1 && vector->numel() == channels), name, ": expected vectors of ",
-                channels, " elements, one for each channel, but got one of shape ", vector->sizes());
+    TORCH_CHECK(!vector->defined() || (vector->dim() == 1 && vector->numel() == channels), name,
+                ": expected vectors of ", channels, " elements, one for each channel, but got one of shape ",
+                vector->sizes());
 }
 
 // Returns the tensor itself if one stride leads through its spatial dimensions, else a contiguous copy.
@@ -80,7 +81,8 @@ struct ChannelNorm {
   }
   void take_moments(const Tensor &given_mean, const Tensor &given_rstd) {
     mean = contiguous(given_mean), rstd = contiguous(given_rstd);
-    arguments.mean = const_cast<void *>(mean.const_data_ptr()), arguments.rstd = const_cast<void *>(rstd.const_data_ptr());
+    arguments.mean = const_cast<void *>(mean.const_data_ptr()),
+    arguments.rstd = const_cast<void *>(rstd.const_data_ptr());
   }
 
   int64_t regions(bool grouped) const {
@@ -179,7 +181,8 @@ ThreeTensors native_batch_norm_backward(const Tensor &grad, const Tensor &input,
     return tensor.defined() && tensor.scalar_type() == statistics_type(input) && tensor.numel() == input.size(1);
   };
   const bool ready = training ? saved(mean) && saved(rstd) : running_mean.defined() && running_variance.defined();
-  if (!normable(input, {&weight, &running_mean, &running_variance}) || grad.scalar_type() != input.scalar_type() || !ready)
+  if (!normable(input, {&weight, &running_mean, &running_variance}) || grad.scalar_type() != input.scalar_type() ||
+      !ready)
     return call_fallback<at::_ops::native_batch_norm_backward>(grad, input, weight_given, mean_given, variance_given,
                                                                save_mean, save_rstd, training, epsilon, mask);
   common_device("aten::native_batch_norm_backward",

@@ -36,7 +36,7 @@ c10::MemoryFormat result_format(const Tensor &input, const Tensor &weight) {
 
 // The arguments of a convolution that maps `image` to `result`, or of one that goes the other way.
 kernels::ConvolutionArguments convolution_arguments(const Tensor &image, const Tensor &result, const Tensor &weight,
-                                           const ConvolutionNumbers &with, bool transposed) {
+                                                    const ConvolutionNumbers &with, bool transposed) {
   const int64_t spatial = weight.dim() - 2;
   kernels::ConvolutionArguments arguments{};
   arguments.groups = with.groups;
@@ -59,10 +59,11 @@ kernels::ConvolutionArguments convolution_arguments(const Tensor &image, const T
 }
 
 constexpr int64_t least_side = 32; // the smallest tile of any shim
-constexpr int64_t few_rows = 8;   // rows of a group that leave most of a tile empty
+constexpr int64_t few_rows = 8;    // rows of a group that leave most of a tile empty
 
 int64_t tiles(const kernels::ConvolutionArguments &arguments, int64_t columns) {
-  return arguments.groups * ((arguments.rows + least_side - 1) / least_side) * ((columns + least_side - 1) / least_side);
+  return arguments.groups * ((arguments.rows + least_side - 1) / least_side) *
+         ((columns + least_side - 1) / least_side);
 }
 
 // Computes the target of a convolution.
@@ -75,8 +76,8 @@ void convolve(const kernels::ConvolutionArguments &arguments, bool transposed, c
                            {"convolution.cuh", "convolution_narrow" + types, "ConvolutionArguments"}, target.numel(),
                            arguments);
   const Kernel kernel{"convolution.cuh", "convolution" + types, "ConvolutionArguments", 256, true};
-  launch_rows(device_number(target), kernel,
-              tiles(arguments, target.numel() / (arguments.groups * arguments.rows)), arguments);
+  launch_rows(device_number(target), kernel, tiles(arguments, target.numel() / (arguments.groups * arguments.rows)),
+              arguments);
 }
 
 // Computes the gradient of the weight from the image and the gradient of the result.
@@ -102,8 +103,8 @@ Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTens
                  : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
   Tensor out = empty_formatted(input, sizes, input.scalar_type(), result_format(input, weight));
   const ConvolutionNumbers with{stride, padding, dilation, groups};
-  kernels::ConvolutionArguments arguments =
-      transposed ? convolution_arguments(out, input, weight, with, true) : convolution_arguments(input, out, weight, with, false);
+  kernels::ConvolutionArguments arguments = transposed ? convolution_arguments(out, input, weight, with, true)
+                                                       : convolution_arguments(input, out, weight, with, false);
   const Tensor numbers = contiguous(shift);
   if (numbers.defined()) arguments.bias = numbers.const_data_ptr();
   convolve(arguments, transposed, out);

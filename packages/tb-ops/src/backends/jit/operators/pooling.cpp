@@ -231,10 +231,8 @@ void register_pooling(torch::Library &aten) {
             &avg_pool_backward<_ops::avg_pool3d_backward_grad_input, meta::structured_avg_pool3d_backward, 3>);
   aten.impl("_adaptive_avg_pool2d", &adaptive_avg_pool<_ops::_adaptive_avg_pool2d, 2>);
   aten.impl("_adaptive_avg_pool3d", &adaptive_avg_pool<_ops::_adaptive_avg_pool3d, 3>);
-  aten.impl("_adaptive_avg_pool2d_backward",
-            &adaptive_avg_pool_backward<_ops::_adaptive_avg_pool2d_backward, 2>);
-  aten.impl("_adaptive_avg_pool3d_backward",
-            &adaptive_avg_pool_backward<_ops::_adaptive_avg_pool3d_backward, 3>);
+  aten.impl("_adaptive_avg_pool2d_backward", &adaptive_avg_pool_backward<_ops::_adaptive_avg_pool2d_backward, 2>);
+  aten.impl("_adaptive_avg_pool3d_backward", &adaptive_avg_pool_backward<_ops::_adaptive_avg_pool3d_backward, 3>);
 }
 
 } // namespace tb::ops::jit

@@ -54,18 +54,19 @@ constexpr const char *mode_name(UpsampleMode mode) {
   return mode == UpsampleMode::nearest ? "Nearest" : mode == UpsampleMode::exact ? "NearestExact" : "Linear";
 }
 
-// Returns the upsample_distance in the input between neighbours of the output, in the type that PyTorch's CPU kernels have.
-template <class Number>
-double upsample_distance(UpsampleMode mode, int64_t size, int64_t outputs, bool align_corners, const Scale &scale) {
+// Returns the distance in the input between neighbours of the output, in the type that PyTorch's CPU kernels have. As
+// there, a given scale is not used where the sizes are equal, nor for an image of twice the size.
+template <class Number> double upsample_distance(UpsampleMode mode, int64_t size, int64_t outputs, bool align_corners,
+                                                 const Scale &scale, bool image) {
+  if (size == outputs && mode != UpsampleMode::exact) return 1;
   if (mode == UpsampleMode::linear)
-    return size == outputs ? 1 : at::native::area_pixel_compute_scale<Number>(size, outputs, align_corners, scale);
-  if (mode == UpsampleMode::nearest && size == outputs) return 1;
-  if (mode == UpsampleMode::nearest && 2 * size == outputs) return 0.5;
+    return at::native::area_pixel_compute_scale<Number>(size, outputs, align_corners, scale);
+  if (mode == UpsampleMode::nearest && image && 2 * size == outputs) return 0.5;
   return at::native::compute_scales_value<float>(scale, size, outputs);
 }
 
-kernels::UpsampleArguments upsample_arguments(UpsampleMode mode, const Tensor &input, const Tensor &output, bool align_corners,
-                                        std::initializer_list<Scale> scales) {
+kernels::UpsampleArguments upsample_arguments(UpsampleMode mode, const Tensor &input, const Tensor &output,
+                                              bool align_corners, std::initializer_list<Scale> scales) {
   const auto spatial = static_cast<int64_t>(scales.size());
   kernels::UpsampleArguments arguments{};
   arguments.input = volume_of(input, spatial), arguments.output = volume_of(output, spatial);
@@ -73,12 +74,14 @@ kernels::UpsampleArguments upsample_arguments(UpsampleMode mode, const Tensor &i
   const auto find = input.scalar_type() == c10::kDouble ? &upsample_distance<double> : &upsample_distance<float>;
   for (int64_t d = 0; d < 3; d++) {
     const Scale scale = d + spatial < 3 ? Scale() : scales.begin()[d + spatial - 3];
-    arguments.scales[d] = find(mode, arguments.input.sizes[d], arguments.output.sizes[d], align_corners, scale);
+    arguments.scales[d] =
+        find(mode, arguments.input.sizes[d], arguments.output.sizes[d], align_corners, scale, spatial == 2);
   }
   return arguments;
 }
 
-void launch_upsample(const char *name, UpsampleMode mode, const Tensor &result, const kernels::UpsampleArguments &arguments) {
+void launch_upsample(const char *name, UpsampleMode mode, const Tensor &result,
+                     const kernels::UpsampleArguments &arguments) {
   const std::string body = std::string(name) + "<" + type_name(result.scalar_type()) + ", " + mode_name(mode) + ">";
   launch_elements(device_number(result), {"upsample.cuh", body, "UpsampleArguments"}, result.numel(), arguments);
 }
@@ -99,8 +102,8 @@ Tensor &upsample_nearest(const Tensor &self, c10::IntArrayRef size, Scales... sc
 }
 
 template <class Op, class Meta, UpsampleMode mode, class... Scales>
-Tensor &upsample_nearest_backward(const Tensor &grad, c10::IntArrayRef size, c10::IntArrayRef input_size, Scales... scales,
-                         Tensor &out) {
+Tensor &upsample_nearest_backward(const Tensor &grad, c10::IntArrayRef size, c10::IntArrayRef input_size,
+                                  Scales... scales, Tensor &out) {
   if (!resizable(grad, out)) return call_fallback<Op>(grad, size, input_size, scales..., out);
   Out<Meta> op(out);
   op.meta(grad, size, input_size, scales...);
@@ -121,8 +124,8 @@ Tensor &upsample_linear(const Tensor &self, c10::IntArrayRef size, bool align_co
 }
 
 template <class Op, class Meta, class... Scales>
-Tensor &upsample_linear_backward(const Tensor &grad, c10::IntArrayRef size, c10::IntArrayRef input_size, bool align_corners,
-                        Scales... scales, Tensor &out) {
+Tensor &upsample_linear_backward(const Tensor &grad, c10::IntArrayRef size, c10::IntArrayRef input_size,
+                                 bool align_corners, Scales... scales, Tensor &out) {
   if (!resizable(grad, out)) return call_fallback<Op>(grad, size, input_size, align_corners, scales..., out);
   Out<Meta> op(out);
   op.meta(grad, size, input_size, align_corners, scales...);
@@ -138,7 +141,8 @@ void register_upsample(torch::Library &aten) {
   using namespace at;
   using namespace at::meta;
   constexpr UpsampleMode near = UpsampleMode::nearest, exact = UpsampleMode::exact;
-  aten.impl("upsample_nearest1d.out", &upsample_nearest<_ops::upsample_nearest1d_out, structured_upsample_nearest1d, near, Scale>);
+  aten.impl("upsample_nearest1d.out",
+            &upsample_nearest<_ops::upsample_nearest1d_out, structured_upsample_nearest1d, near, Scale>);
   aten.impl("upsample_nearest2d.out",
             &upsample_nearest<_ops::upsample_nearest2d_out, structured_upsample_nearest2d, near, Scale, Scale>);
   aten.impl("upsample_nearest3d.out",
@@ -146,40 +150,44 @@ void register_upsample(torch::Library &aten) {
   aten.impl("_upsample_nearest_exact1d.out",
             &upsample_nearest<_ops::_upsample_nearest_exact1d_out, structured__upsample_nearest_exact1d, exact, Scale>);
   aten.impl("_upsample_nearest_exact2d.out",
-            &upsample_nearest<_ops::_upsample_nearest_exact2d_out, structured__upsample_nearest_exact2d, exact, Scale, Scale>);
-  aten.impl("_upsample_nearest_exact3d.out", &upsample_nearest<_ops::_upsample_nearest_exact3d_out,
-                                                      structured__upsample_nearest_exact3d, exact, Scale, Scale, Scale>);
+            &upsample_nearest<_ops::_upsample_nearest_exact2d_out, structured__upsample_nearest_exact2d, exact, Scale,
+                              Scale>);
+  aten.impl("_upsample_nearest_exact3d.out",
+            &upsample_nearest<_ops::_upsample_nearest_exact3d_out, structured__upsample_nearest_exact3d, exact, Scale,
+                              Scale, Scale>);
   aten.impl("upsample_nearest1d_backward.grad_input",
-            &upsample_nearest_backward<_ops::upsample_nearest1d_backward_grad_input, structured_upsample_nearest1d_backward,
-                              near, Scale>);
+            &upsample_nearest_backward<_ops::upsample_nearest1d_backward_grad_input,
+                                       structured_upsample_nearest1d_backward, near, Scale>);
   aten.impl("upsample_nearest2d_backward.grad_input",
-            &upsample_nearest_backward<_ops::upsample_nearest2d_backward_grad_input, structured_upsample_nearest2d_backward,
-                              near, Scale, Scale>);
+            &upsample_nearest_backward<_ops::upsample_nearest2d_backward_grad_input,
+                                       structured_upsample_nearest2d_backward, near, Scale, Scale>);
   aten.impl("upsample_nearest3d_backward.grad_input",
-            &upsample_nearest_backward<_ops::upsample_nearest3d_backward_grad_input, structured_upsample_nearest3d_backward,
-                              near, Scale, Scale, Scale>);
+            &upsample_nearest_backward<_ops::upsample_nearest3d_backward_grad_input,
+                                       structured_upsample_nearest3d_backward, near, Scale, Scale, Scale>);
   aten.impl("_upsample_nearest_exact1d_backward.grad_input",
             &upsample_nearest_backward<_ops::_upsample_nearest_exact1d_backward_grad_input,
-                              structured__upsample_nearest_exact1d_backward, exact, Scale>);
+                                       structured__upsample_nearest_exact1d_backward, exact, Scale>);
   aten.impl("_upsample_nearest_exact2d_backward.grad_input",
             &upsample_nearest_backward<_ops::_upsample_nearest_exact2d_backward_grad_input,
-                              structured__upsample_nearest_exact2d_backward, exact, Scale, Scale>);
+                                       structured__upsample_nearest_exact2d_backward, exact, Scale, Scale>);
   aten.impl("_upsample_nearest_exact3d_backward.grad_input",
             &upsample_nearest_backward<_ops::_upsample_nearest_exact3d_backward_grad_input,
-                              structured__upsample_nearest_exact3d_backward, exact, Scale, Scale, Scale>);
-  aten.impl("upsample_linear1d.out", &upsample_linear<_ops::upsample_linear1d_out, structured_upsample_linear1d, Scale>);
+                                       structured__upsample_nearest_exact3d_backward, exact, Scale, Scale, Scale>);
+  aten.impl("upsample_linear1d.out",
+            &upsample_linear<_ops::upsample_linear1d_out, structured_upsample_linear1d, Scale>);
   aten.impl("upsample_bilinear2d.out",
             &upsample_linear<_ops::upsample_bilinear2d_out, structured_upsample_bilinear2d, Scale, Scale>);
   aten.impl("upsample_trilinear3d.out",
             &upsample_linear<_ops::upsample_trilinear3d_out, structured_upsample_trilinear3d, Scale, Scale, Scale>);
   aten.impl("upsample_linear1d_backward.grad_input",
-            &upsample_linear_backward<_ops::upsample_linear1d_backward_grad_input, structured_upsample_linear1d_backward, Scale>);
+            &upsample_linear_backward<_ops::upsample_linear1d_backward_grad_input,
+                                      structured_upsample_linear1d_backward, Scale>);
   aten.impl("upsample_bilinear2d_backward.grad_input",
-            &upsample_linear_backward<_ops::upsample_bilinear2d_backward_grad_input, structured_upsample_bilinear2d_backward,
-                             Scale, Scale>);
+            &upsample_linear_backward<_ops::upsample_bilinear2d_backward_grad_input,
+                                      structured_upsample_bilinear2d_backward, Scale, Scale>);
   aten.impl("upsample_trilinear3d_backward.grad_input",
-            &upsample_linear_backward<_ops::upsample_trilinear3d_backward_grad_input, structured_upsample_trilinear3d_backward,
-                             Scale, Scale, Scale>);
+            &upsample_linear_backward<_ops::upsample_trilinear3d_backward_grad_input,
+                                      structured_upsample_trilinear3d_backward, Scale, Scale, Scale>);
 }
 
 } // namespace tb::ops::jit
