@@ -156,6 +156,7 @@ struct ConvolutionArguments {
   void *weight;
   Long weight_group, weight_row, weight_depth, weight_strides[3];
   const void *bias; // one number for each channel of the target, or null
+  Long parts;       // of the places, which have a gradient of the weight each, one behind the other
   Long kernel[3], stride[3], padding[3], dilation[3];
 };
 

@@ -91,15 +91,17 @@ gathered(const ConvolutionArguments &a, const ConvolutionIndex &place, const Con
 
 // ---- tiles --------------------------------------------------------------------------------------------------------
 
-template <class Stored, bool transposed, bool of_weight>
-__device__ inline void convolution_tile(const ConvolutionArguments &a, Long group, Long row, Long column) {
+// Computes one tile, of the gradient of the weight for one part of the places.
+template <class Stored, class Result, bool transposed, bool of_weight>
+__device__ inline void convolution_tile(const ConvolutionArguments &a, Long group, Long row, Long column, Long part) {
   using Number = Math<Stored>;
   constexpr int side = tb_matmul_side, piece = tb_matmul_piece, across = side / piece;
   __shared__ Number first[matmul_depth][side], second[matmul_depth][side];
   __shared__ ConvolutionIndex columns[side], slices[matmul_depth];
   const int thread = static_cast<int>(threadIdx.x), my_row = thread / across * piece,
             my_column = thread % across * piece;
-  const Long depth = of_weight ? places(a) : taps(a);
+  const Long depth = of_weight ? places(a) : taps(a), share = (depth + a.parts - 1) / a.parts;
+  const Long begin = part * share, end = begin + share < depth ? begin + share : depth;
   const Stored *from = static_cast<const Stored *>(of_weight ? a.target.data : a.weight);
   const Long from_row = of_weight ? a.target.channel_stride : a.weight_row;
   // Neighbouring threads read neighbouring elements of the weight or the target, and of the source.
@@ -109,10 +111,12 @@ __device__ inline void convolution_tile(const ConvolutionArguments &a, Long grou
     columns[c] =
         of_weight ? tap_index<transposed>(a, group, column + c) : place_index<transposed>(a, group, column + c);
   Number sums[piece][piece] = {};
-  for (Long slice = 0; slice < depth; slice += matmul_depth) {
+  for (Long slice = begin; slice < end; slice += matmul_depth) {
     __syncthreads(); // threads may still read the slice before
-    for (int d = thread; d < matmul_depth; d += matmul_threads)
+    for (int d = thread; d < matmul_depth; d += matmul_threads) {
       slices[d] = of_weight ? place_index<transposed>(a, group, slice + d) : tap_index<transposed>(a, group, slice + d);
+      slices[d].inside = slices[d].inside && slice + d < end;
+    }
     __syncthreads();
     for (int i = thread; i < side * matmul_depth; i += matmul_threads) {
       const int r = deep ? i / matmul_depth : i % side, d = deep ? i % matmul_depth : i / side;
@@ -125,7 +129,8 @@ __device__ inline void convolution_tile(const ConvolutionArguments &a, Long grou
     __syncthreads();
     add_products(first, second, my_row, my_column, sums);
   }
-  void *result = of_weight ? a.weight : a.target.data;
+  Result *result = static_cast<Result *>(of_weight ? a.weight : a.target.data);
+  if (of_weight) result += part * a.groups * a.rows * taps(a);
   const Long result_row = of_weight ? a.weight_row : a.target.channel_stride;
   for (int r = 0; r < piece; r++)
     for (int c = 0; c < piece; c++) {
@@ -133,27 +138,32 @@ __device__ inline void convolution_tile(const ConvolutionArguments &a, Long grou
       const ConvolutionIndex &index = columns[my_column + c];
       if (channel >= a.rows || !index.inside) continue;
       const Number shift = a.bias && !of_weight ? at<Stored>(a.bias, group * a.rows + channel) : Number(0);
-      put<Stored>(result, channel * result_row + index.other, sums[r][c] + shift);
+      put<Result>(result, channel * result_row + index.other, sums[r][c] + shift);
     }
 }
 
-template <class Stored, bool transposed, bool of_weight>
+template <class Stored, class Result, bool transposed, bool of_weight>
 __device__ inline void convolution_tiles(const ConvolutionArguments &a) {
   const Long columns = of_weight ? taps(a) : places(a);
   const Long down = (a.rows + tb_matmul_side - 1) / tb_matmul_side;
   const Long right = (columns + tb_matmul_side - 1) / tb_matmul_side;
-  for (Long tile = blockIdx.x; tile < a.groups * down * right; tile += gridDim.x) {
-    const Long place = tile % (down * right);
-    convolution_tile<Stored, transposed, of_weight>(a, tile / (down * right), place / right * tb_matmul_side,
-                                                    place % right * tb_matmul_side);
+  const Long tiles = a.groups * down * right;
+  for (Long tile = blockIdx.x; tile < tiles * a.parts; tile += gridDim.x) {
+    const Long part = tile / tiles, group = tile % tiles / (down * right), place = tile % (down * right);
+    convolution_tile<Stored, Result, transposed, of_weight>(a, group, place / right * tb_matmul_side,
+                                                            place % right * tb_matmul_side, part);
   }
 }
 
 template <class Stored, bool transposed> __device__ inline void convolution(const ConvolutionArguments &a) {
-  convolution_tiles<Stored, transposed, false>(a);
+  convolution_tiles<Stored, Stored, transposed, false>(a);
 }
 template <class Stored> __device__ inline void convolution_weight(const ConvolutionArguments &a) {
-  convolution_tiles<Stored, false, true>(a);
+  convolution_tiles<Stored, Stored, false, true>(a);
+}
+// The gradients of several parts, which are then added, are not rounded to a 16-bit type.
+template <class Stored> __device__ inline void convolution_weight_parts(const ConvolutionArguments &a) {
+  convolution_tiles<Stored, Math<Stored>, false, true>(a);
 }
 
 // ---- groups of few channels, which would leave tiles empty --------------------------------------------------------

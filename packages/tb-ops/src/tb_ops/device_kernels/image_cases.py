@@ -77,6 +77,9 @@ def convolutions() -> Iterator[Case]:
     last = gradients(lambda x, w: functional.conv_transpose2d(x, w, stride=2))
     yield "transposed convolution channels-last", last, [channels_last(image(2, 8, 5, 6)), image(8, 9, 3, 3)]
     yield "convolution by a wide window", gradients(functional.conv1d), [image(2, 3, 90), image(8, 3, 40)]
+    for dtype in (torch.float32, torch.float64, *HALVES):  # sums of few digits are exact in any order
+        inputs = [image(2, 3, 40, 40, dtype=dtype).mul(4).round(), image(8, 3, 3, 3, dtype=dtype).mul(4).round()]
+        yield f"convolution at many places {dtype}", _weight_gradient, inputs
     yield "gradient of an expanded gradient", _of_sum, [image(2, 8, 9, 7), image(8, 8, 3, 3)]
     yield "second gradient of a convolution", _second_gradients, [image(2, 4, 5, 6), image(8, 2, 3, 3)]
     convolve = gradients(lambda x, w, b: functional.conv2d(x, w, b, stride=2))
@@ -84,6 +87,14 @@ def convolutions() -> Iterator[Case]:
         call = functional.conv2d if dtype in HALVES else convolve
         inputs = [image(2, 8, 9, 7, dtype=dtype), image(9, 8, 3, 3, dtype=dtype), image(9, dtype=dtype)]
         yield f"convolution {dtype}", call, inputs
+
+
+def _weight_gradient(x: Tensor, w: Tensor) -> Tensor:
+    w = w.clone().requires_grad_()
+    out = functional.conv2d(x, w)
+    signs = (torch.arange(out.numel(), device=x.device) % 5 - 2).view_as(out).to(x.dtype)
+    (grad,) = torch.autograd.grad(out, [w], signs)
+    return grad
 
 
 def _of_sum(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:

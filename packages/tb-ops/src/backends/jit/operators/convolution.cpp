@@ -39,7 +39,7 @@ kernels::ConvolutionArguments convolution_arguments(const Tensor &image, const T
                                                     const ConvolutionNumbers &with, bool transposed) {
   const int64_t spatial = weight.dim() - 2;
   kernels::ConvolutionArguments arguments{};
-  arguments.groups = with.groups;
+  arguments.groups = with.groups, arguments.parts = 1;
   arguments.rows = weight.size(0) / with.groups, arguments.depth = weight.size(1);
   arguments.weight_row = weight.stride(0), arguments.weight_depth = weight.stride(1);
   arguments.weight_group = arguments.rows * weight.stride(0);
@@ -69,24 +69,45 @@ int64_t tiles(const kernels::ConvolutionArguments &arguments, int64_t columns) {
 // Computes the target of a convolution.
 void convolve(const kernels::ConvolutionArguments &arguments, bool transposed, const Tensor &target) {
   if (target.numel() == 0) return;
-  const char *direction = transposed ? ", true>" : ", false>";
-  const std::string types = std::string("<") + type_name(target.scalar_type()) + direction;
+  const std::string types = std::string("<") + type_name(target.scalar_type()) + (transposed ? ", true>" : ", false>");
+  const c10::DeviceIndex device = device_number(target);
   if (arguments.rows < few_rows)
-    return launch_elements(device_number(target),
-                           {"convolution.cuh", "convolution_narrow" + types, "ConvolutionArguments"}, target.numel(),
-                           arguments);
-  const Kernel kernel{"convolution.cuh", "convolution" + types, "ConvolutionArguments", 256, true};
-  launch_rows(device_number(target), kernel, tiles(arguments, target.numel() / (arguments.groups * arguments.rows)),
-              arguments);
+    return launch_elements(device, {"convolution.cuh", "convolution_narrow" + types, "ConvolutionArguments"},
+                           target.numel(), arguments);
+  launch_rows(device, {"convolution.cuh", "convolution" + types, "ConvolutionArguments", 256, true},
+              tiles(arguments, target.numel() / (arguments.groups * arguments.rows)), arguments);
+}
+
+void launch_weight(const char *name, c10::ScalarType type, int64_t blocks, c10::DeviceIndex device,
+                   const kernels::ConvolutionArguments &arguments) {
+  launch_rows(device, {"convolution.cuh", instance(name, type), "ConvolutionArguments", 256, true}, blocks, arguments);
+}
+
+// Returns how many parts of the places get a block of their own for each tile of the weight: so many that there are
+// blocks enough for a device, but none for less than 1024 places.
+int64_t parts_of(int64_t places, int64_t weight_tiles) {
+  constexpr int64_t blocks = 256;
+  return std::max<int64_t>(1, std::min(places / 1024, blocks / weight_tiles));
 }
 
 // Computes the gradient of the weight from the image and the gradient of the result.
-void convolve_weight(const kernels::ConvolutionArguments &arguments, const Tensor &weight) {
+void convolve_weight(const Tensor &image, const Tensor &result, const ConvolutionNumbers &with, const Tensor &weight) {
   if (weight.numel() == 0) return;
-  const bool narrow = arguments.rows < few_rows;
-  const std::string body = instance(narrow ? "convolution_weight_narrow" : "convolution_weight", weight.scalar_type());
-  launch_rows(device_number(weight), {"convolution.cuh", body, "ConvolutionArguments", 256, true},
-              narrow ? weight.numel() : tiles(arguments, weight.numel() / weight.size(0)), arguments);
+  kernels::ConvolutionArguments arguments = convolution_arguments(image, result, weight, with, false);
+  const c10::DeviceIndex device = device_number(weight);
+  const c10::ScalarType type = weight.scalar_type();
+  if (arguments.rows < few_rows)
+    return launch_weight("convolution_weight_narrow", type, weight.numel(), device, arguments);
+  const int64_t weight_tiles = tiles(arguments, weight.numel() / weight.size(0));
+  const int64_t parts = parts_of(result.numel() / std::max<int64_t>(1, result.size(1)), weight_tiles);
+  if (parts == 1) return launch_weight("convolution_weight", type, weight_tiles, device, arguments);
+  at::DimVector sizes{parts};
+  sizes.append(weight.sizes().begin(), weight.sizes().end());
+  const Tensor sums = empty(sizes, {}, type == c10::kDouble ? type : c10::kFloat, device);
+  arguments = convolution_arguments(image, result, sums[0], with, false);
+  arguments.parts = parts;
+  launch_weight("convolution_weight_parts", type, weight_tiles * parts, device, arguments);
+  Tensor(weight).copy_(at::_ops::sum_dim_IntList::call(sums, {{0}}, false, std::nullopt));
 }
 
 Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTensor &bias, c10::IntArrayRef stride,
@@ -141,9 +162,10 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor &grad, cons
   }
   if (mask[1]) {
     grad_weight = empty_formatted(weight, weight.sizes(), weight.scalar_type(), format);
-    convolve_weight(transposed ? convolution_arguments(grad, input, grad_weight, with, false)
-                               : convolution_arguments(input, grad, grad_weight, with, false),
-                    grad_weight);
+    if (transposed)
+      convolve_weight(grad, input, with, grad_weight);
+    else
+      convolve_weight(input, grad, with, grad_weight);
   }
   return {std::move(grad_input), std::move(grad_weight), mask[2] ? bias_gradient(grad) : Tensor()};
 }
