@@ -100,11 +100,11 @@ AUTOCAST = """
     images = torch.randn(2, 3, 12, 12)
 
     def run(device):
-        twin = copy.deepcopy(model).to(device)
+        copied = copy.deepcopy(model).to(device)
         with torch.autocast(device, torch.bfloat16):
-            out = twin(images.to(device))
+            out = copied(images.to(device))
         out.float().square().mean().backward()
-        return out.dtype, out.detach().float().cpu(), [p.grad.cpu() for p in twin.parameters()]
+        return out.dtype, out.detach().float().cpu(), [p.grad.cpu() for p in copied.parameters()]
 
     expected_type, expected, expected_gradients = run("cpu")
     found_type, found, gradients = run("tb")

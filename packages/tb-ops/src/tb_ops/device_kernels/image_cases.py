@@ -63,12 +63,14 @@ def convolutions() -> Iterator[Case]:
         ("transposed convolution", TRANSPOSED, TRANSPOSED_CONVOLUTIONS),
     ):
         for name, (shape, weight, how) in listed.items():
-            call = gradients(lambda x, w, b, f=calls[len(weight)], how=how: f(x, w, b, **how))
+            function = calls[len(weight)]
+            call = gradients(lambda x, w, b, f=function, how=how: f(x, w, b, **how))
             channels = weight[0] if kind == "convolution" else weight[1] * how.get("groups", 1)
             yield f"{kind} {name}", call, [image(*shape), image(*weight), numbers(channels)]
     for name in ("strided", "depthwise", "in groups", "3d"):
         shape, weight, how = CONVOLUTIONS[name]
-        call = gradients(lambda x, w, f=CONVOLVE[len(weight)], how=how: f(x, w, **how))
+        function = CONVOLVE[len(weight)]
+        call = gradients(lambda x, w, f=function, how=how: f(x, w, **how))
         yield f"convolution {name} channels-last", call, [channels_last(image(*shape)), channels_last(image(*weight))]
     same = gradients(lambda x, w: functional.conv2d(x, w, padding="same"))
     yield "convolution of the same size", same, [image(2, 8, 9, 7), image(8, 8, 3, 5)]
@@ -99,7 +101,7 @@ def _weight_gradient(x: Tensor, w: Tensor) -> Tensor:
 
 def _of_sum(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
     leaves = [x.clone().requires_grad_(), w.clone().requires_grad_()]
-    return torch.autograd.grad(functional.conv2d(*leaves).sum(), leaves)
+    return torch.autograd.grad(functional.conv2d(leaves[0], leaves[1]).sum(), leaves)
 
 
 def _second_gradients(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
@@ -186,9 +188,9 @@ def _batch_norm(training: bool) -> Call:
     """A call that returns the result, the gradients and the running statistics."""
 
     def run(x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
-        running = [mean.clone(), variance.clone()]
-        norm = gradients(lambda x, w, b: functional.batch_norm(x, *running, w, b, training, 0.3))
-        return (*norm(x, weight, bias), *running)
+        means, variances = mean.clone(), variance.clone()
+        norm = gradients(lambda x, w, b: functional.batch_norm(x, means, variances, w, b, training, 0.3))
+        return (*norm(x, weight, bias), means, variances)
 
     return run
 
@@ -216,12 +218,11 @@ def upsampling() -> Iterator[Case]:
                     yield f"interpolate {how} to {size}", resize, [numbers(*shape)]
                 resize = gradients(lambda x, how=how: functional.interpolate(x, scale_factor=2, **how))
                 yield f"interpolate {how} channels-last", resize, [channels_last(numbers(*shape))]
-    yield "interpolate an empty batch", gradients(lambda x: functional.interpolate(x, scale_factor=2)), [
-        numbers(0, 3, 5, 7)
-    ]
-    yield "interpolate a single place", gradients(lambda x: functional.interpolate(x, (4, 5), mode="bilinear")), [
-        numbers(2, 3, 1, 1)
-    ]
+    beyond = gradients(lambda x: torch.ops.aten.upsample_nearest1d(x, [20], 1.3))
+    yield "interpolate beyond the end", beyond, [numbers(2, 3, 7)]
+    bilinear = gradients(lambda x: functional.interpolate(x, (4, 5), mode="bilinear"))
+    yield "interpolate an empty batch", bilinear, [numbers(0, 3, 5, 7)]
+    yield "interpolate a single place", bilinear, [numbers(2, 3, 1, 1)]
     for dtype in (torch.float64, *HALVES):
         for mode in ("nearest", "bilinear"):
             resize = gradients(lambda x, mode=mode: functional.interpolate(x, scale_factor=1.7, mode=mode))

@@ -75,8 +75,8 @@ template <class Number> __device__ inline Span users_of(const UpsampleArguments 
   const Number scale = number_of<Number>(a.scales[d]);
   if (!(scale > Number(0))) return {0, static_cast<int>(outputs)};
   const Number low = static_cast<Number>(at - 1) / scale, high = static_cast<Number>(at + 2) / scale;
-  const Long first = at == 0 ? 0 : static_cast<Long>(number::floor(low)) - 1;
   const Number last = static_cast<Number>(outputs);
+  const Long first = low > last ? outputs : static_cast<Long>(number::floor(low)) - 1;
   const Long end = at + 1 == a.input.sizes[d] || high > last ? outputs : static_cast<Long>(number::ceil(high)) + 2;
   return span_of(first, end, outputs);
 }
