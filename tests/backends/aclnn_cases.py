@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import yaml
 from sim_vendor.simulated import Control
-from tb_ops.device_kernels.cases import HALVES, numbers
+from tb_ops.device_kernels.case_inputs import HALVES, numbers
 from torch import Tensor
 
 POSITIVE = {"log.out", "log2.out", "log10.out", "log1p.out", "sqrt.out", "rsqrt.out", "pow.Tensor_Tensor_out"}

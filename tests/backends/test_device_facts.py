@@ -31,6 +31,10 @@ STEPS = {
     "products": 5,
     "indexing": 5,
     "optimizers": 2,
+    "convolutions": 3,
+    "pooling": 5,
+    "channel_norms": 4,
+    "upsampling": 7,
 }
 
 
@@ -227,16 +231,20 @@ def test_multiply_adds_without_fma_round_once(pairs: ctypes.CDLL) -> None:
 
 KERNELS = """
 #include "binary.cuh"
+#include "channel_norm.cuh"
+#include "convolution.cuh"
 #include "indexing.cuh"
 #include "layer_norm.cuh"
 #include "loss.cuh"
 #include "matmul.cuh"
 #include "optimizers.cuh"
 #include "pointwise.cuh"
+#include "pooling.cuh"
 #include "random.cuh"
 #include "reduce.cuh"
 #include "rows.cuh"
 #include "softmax.cuh"
+#include "upsample.cuh"
 using namespace tb::kernels;
 """
 
@@ -259,6 +267,13 @@ TB_ENTRY(eight, (normal<float>), RandomArguments, 256, false)
 TB_ENTRY(nine, (range<float>), RangeArguments, 256, false)
 TB_ENTRY(ten, (nll_all<float>), LossArguments, 256, true)
 TB_ENTRY(eleven, (matmul<float>), MatmulArguments, 256, true)
+TB_ENTRY(twelve, (convolution<float, true>), ConvolutionArguments, 256, true)
+TB_ENTRY(thirteen, (convolution_weight_narrow<float>), ConvolutionArguments, 256, true)
+TB_ENTRY(fourteen, (max_pool<float>), PoolArguments, 256, false)
+TB_ENTRY(fifteen, (average_pool_backward<float, true>), PoolArguments, 256, false)
+TB_ENTRY(sixteen, (upsample_backward<float, Linear>), UpsampleArguments, 256, false)
+TB_ENTRY(seventeen, (channel_moments<Bfloat, true>), ChannelNormArguments, 256, true)
+TB_ENTRY(eighteen, (channel_norm_backward<float, false>), ChannelNormArguments, 256, false)
 """
 
 

@@ -147,7 +147,7 @@ bool serves(const Runtime &runtime) { return !runtime.closures; }
 
 void install(torch::Library &aten, torch::Library &) {
   register_random(aten);
-  register_convolution_fallback(aten);
+  if (!has_kernel("aten::convolution_overrideable")) register_convolution_fallback(aten);
   if (!has_kernel("aten::native_dropout")) aten.impl("native_dropout", &dropout);
 }
 

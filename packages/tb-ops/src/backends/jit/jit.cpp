@@ -32,6 +32,8 @@ const std::string &missing_compiler() { return obstacle; }
 void install(torch::Library &aten, torch::Library &) {
   if (has_default_kernel()) return register_random(aten);
   set_element_copy(&copy_elements);
+  register_channel_norm(aten);
+  register_convolution(aten);
   register_elementwise(aten);
   register_fills(aten);
   register_indexing(aten);
@@ -39,8 +41,10 @@ void install(torch::Library &aten, torch::Library &) {
   register_matmul(aten);
   register_normalization(aten);
   register_optimizers(aten);
+  register_pooling(aten);
   register_random(aten);
   register_reductions(aten);
+  register_upsample(aten);
 }
 
 } // namespace tb::ops::jit

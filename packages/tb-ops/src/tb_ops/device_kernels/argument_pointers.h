@@ -40,6 +40,22 @@ template <> inline constexpr auto pointer_offsets<RandomArguments> = offsets_fro
 template <> inline constexpr auto pointer_offsets<TriangleArguments> =
     offsets_from<2>(offsetof(TriangleArguments, input));
 template <> inline constexpr auto pointer_offsets<RangeArguments> = offsets_from<1>(offsetof(RangeArguments, output));
+template <> inline constexpr std::array<uint32_t, 4> pointer_offsets<ConvolutionArguments>{
+    offsetof(ConvolutionArguments, source.data), offsetof(ConvolutionArguments, target.data),
+    offsetof(ConvolutionArguments, weight), offsetof(ConvolutionArguments, bias)};
+template <> inline constexpr auto pointer_offsets<PoolArguments> =
+    offsets_from<3>(offsetof(PoolArguments, input.data), sizeof(Volume));
+template <> inline constexpr auto pointer_offsets<UpsampleArguments> =
+    offsets_from<2>(offsetof(UpsampleArguments, input.data), sizeof(Volume));
+template <> inline constexpr auto pointer_offsets<ChannelNormArguments> = [] {
+  constexpr size_t volumes = 3, vectors = 8; // input to grad, weight to products
+  std::array<uint32_t, volumes + vectors> offsets{};
+  for (size_t i = 0; i < volumes; i++)
+    offsets[i] = static_cast<uint32_t>(offsetof(ChannelNormArguments, input.data) + i * sizeof(ChannelRows));
+  for (size_t i = 0; i < vectors; i++)
+    offsets[volumes + i] = offsets_from<vectors>(offsetof(ChannelNormArguments, weight))[i];
+  return offsets;
+}();
 template <> inline constexpr auto pointer_offsets<OptimizerArguments> = [] {
   constexpr size_t lists = 6 * max_tensors; // parameters to steps
   std::array<uint32_t, lists + 2> offsets{};

@@ -139,6 +139,64 @@ struct RangeArguments {
   Scalar start, step;
 };
 
+// ---- tensors of batch x channels x space --------------------------------------------------------------------------
+
+// A tensor of batch x channels x three spatial dimensions, the fastest last. A tensor with fewer spatial dimensions has
+// the size 1 in the first ones. Strides are in elements.
+struct Volume {
+  void *data;
+  Long batch, channels, sizes[3];
+  Long batch_stride, channel_stride, strides[3];
+};
+
+// A convolution that reads `source` around each place of `target`. A group has `rows` channels of the target and
+// `depth` channels of the source. The strides of the weight are in elements.
+struct ConvolutionArguments {
+  Long groups, rows, depth;
+  Volume source, target;
+  void *weight;
+  Long weight_group, weight_row, weight_depth, weight_strides[3];
+  const void *bias; // one number for each channel of the target, or null
+  Long parts;       // of the places, which have a gradient of the weight each, one behind the other
+  Long kernel[3], stride[3], padding[3], dilation[3];
+};
+
+// The input and the output of a forward pass; a backward pass has their gradients there.
+struct PoolArguments {
+  Volume input, output, indices; // the indices, of Int64, are those of max pooling
+  Long kernel[3], stride[3], padding[3], dilation[3];
+  Long divisor;         // of an average; 0 for the number of elements in the window
+  int padded, reserved; // whether that number counts the padding
+};
+
+// The input and the output of a forward pass; a backward pass has their gradients there.
+struct UpsampleArguments {
+  Volume input, output;
+  Real scales[3]; // distances in the input between neighbours of the output
+  int align_corners, reserved;
+};
+
+// A tensor of batch x channels x space. Strides are in elements.
+struct ChannelRows {
+  void *data;
+  Long batch_stride, channel_stride, stride;
+};
+
+// Batch normalisation has statistics of a channel; group normalisation has statistics of a sample and a group of
+// `group` channels. Vectors are contiguous.
+struct ChannelNormArguments {
+  Long batch, channels, space;
+  Long group; // 0 for batch normalisation
+  ChannelRows input, output, grad;
+  const void *weight, *bias; // may be null
+  void *mean, *rstd, *running_mean, *running_variance;
+  void *sums, *products; // of gradients, and of their products with the normalised input; may be null
+  Real epsilon, momentum;
+  int from_running, by_group; // statistics are the running ones; sums are those of groups, with the weight
+};
+
+// ---- optimizers -----------------------------------------------------------------------------------------------
+
 constexpr int max_tensors = 16; // of one launch, as many as max_argument_size allows
 
 // One step of an optimizer for several parameters. The tensors of a parameter have no gaps and equal strides.

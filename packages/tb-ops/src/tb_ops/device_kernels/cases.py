@@ -9,37 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-Call = Callable[..., Any]
-Case = tuple[str, Call, list[Any]]
-"""A name, a function of the inputs, the inputs on the CPU."""
-
-HALVES = [torch.float16, torch.bfloat16]
-REAL = [torch.float32, torch.float64, *HALVES]
-WHOLE = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
-
-
-def numbers(*shape: int, dtype: torch.dtype = torch.float32, low: float = -3, high: float = 3) -> Tensor:
-    """Distinct numbers in no order; integers for integer types."""
-    count = max(1, torch.Size(shape).numel())
-    places = (torch.arange(count, dtype=torch.float64) * 0.6180339887498949) % 1
-    values = (low + (high - low) * places)[: torch.Size(shape).numel()].reshape(shape)
-    if dtype == torch.bool:
-        return values > (low + high) / 2
-    if not dtype.is_floating_point:
-        values = values.abs() * 3 if dtype == torch.uint8 else values * 3
-    return values.to(dtype)
-
-
-def layouts(dtype: torch.dtype) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Pairs of operands that are laid out and broadcast in different ways."""
-    plain = numbers(6, 10, dtype=dtype)
-    yield "plain", plain, numbers(6, 10, dtype=dtype, low=0.5, high=2.5)
-    yield "transposed", plain.t(), numbers(10, 6, dtype=dtype, low=0.5, high=2.5)
-    yield "sliced", plain[::2, 1::3], numbers(3, 6, dtype=dtype, low=0.5, high=2.5)[:, ::2]
-    yield "broadcast", numbers(4, 1, 5, dtype=dtype), numbers(3, 1, dtype=dtype, low=0.5, high=2.5)
-    yield "number", plain, torch.tensor(2, dtype=dtype)
-    yield "empty", numbers(0, 4, dtype=dtype), numbers(4, dtype=dtype)
-
+from tb_ops.device_kernels import image_cases
+from tb_ops.device_kernels.case_inputs import HALVES, REAL, WHOLE, Call, Case, gradients, layouts, numbers
 
 SMOOTH = ["neg", "abs", "exp", "exp2", "expm1", "sin", "cos", "tan", "atan", "tanh", "erf"]
 OTHERS = [
@@ -214,57 +185,41 @@ def reductions() -> Iterator[Case]:
     yield "norm", lambda x: torch.norm(x), [numbers(9, 9)]
 
 
-def _gradients(call: Call) -> Call:
-    """A call that returns the result and the gradients of the floating-point inputs."""
-
-    def run(*inputs: Any) -> tuple[Tensor, ...]:
-        leaves = [x.detach().clone().requires_grad_() if _floating(x) else x for x in inputs]
-        out = call(*leaves)
-        out.backward(numbers(*out.shape, dtype=out.dtype, low=-1, high=2.5).roll(3).to(out.device))
-        return (out.detach(), *(x.grad for x in leaves if _floating(x)))
-
-    return run
-
-
-def _floating(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.is_floating_point()
-
-
 def layers() -> Iterator[Case]:
     for layout, x in (("plain", numbers(6, 70)), ("transposed", numbers(70, 6).t()), ("three", numbers(2, 9, 5))):
         for dim in (-1, 0, 1):
             for name in ("softmax", "log_softmax"):
                 function = getattr(torch, name)
-                yield f"{name} {layout} {dim}", _gradients(lambda x, f=function, d=dim: f(x, d)), [x]
+                yield f"{name} {layout} {dim}", gradients(lambda x, f=function, d=dim: f(x, d)), [x]
         for name in ("relu", "gelu", "silu", "tanh", "sigmoid"):
-            yield f"{name} {layout}", _gradients(getattr(torch, name, None) or getattr(functional, name)), [x]
-    yield "gelu tanh", _gradients(lambda x: functional.gelu(x, approximate="tanh")), [numbers(9)]
-    yield "threshold", _gradients(lambda x: functional.threshold(x, 0.5, 0)), [numbers(9)]
+            yield f"{name} {layout}", gradients(getattr(torch, name, None) or getattr(functional, name)), [x]
+    yield "gelu tanh", gradients(lambda x: functional.gelu(x, approximate="tanh")), [numbers(9)]
+    yield "threshold", gradients(lambda x: functional.threshold(x, 0.5, 0)), [numbers(9)]
     for dtype in (torch.float64, *HALVES):
-        yield f"softmax {dtype}", _gradients(lambda x: x.softmax(-1)), [numbers(4, 40, dtype=dtype)]
-        yield f"gelu {dtype}", _gradients(functional.gelu), [numbers(40, dtype=dtype)]
+        yield f"softmax {dtype}", gradients(lambda x: x.softmax(-1)), [numbers(4, 40, dtype=dtype)]
+        yield f"gelu {dtype}", gradients(functional.gelu), [numbers(40, dtype=dtype)]
     for dtype in (torch.float32, torch.float64):
         weight, bias = numbers(24, dtype=dtype, low=0.5), numbers(24, dtype=dtype)
-        norm = _gradients(lambda x, w, b: functional.layer_norm(x, (24,), w, b))
+        norm = gradients(lambda x, w, b: functional.layer_norm(x, (24,), w, b))
         yield f"layer_norm {dtype}", norm, [numbers(3, 5, 24, dtype=dtype), weight, bias]
-    yield "layer_norm plain", _gradients(lambda x: functional.layer_norm(x, (5, 24))), [numbers(3, 5, 24)]
-    yield "layer_norm strided", _gradients(lambda x: functional.layer_norm(x.transpose(0, 1), (3,))), [numbers(3, 8)]
+    yield "layer_norm plain", gradients(lambda x: functional.layer_norm(x, (5, 24))), [numbers(3, 5, 24)]
+    yield "layer_norm strided", gradients(lambda x: functional.layer_norm(x.transpose(0, 1), (3,))), [numbers(3, 8)]
     logits, targets = numbers(7, 10), torch.tensor([1, 0, 9, 3, -100, 4, 4])
     for reduction in ("mean", "sum", "none"):
-        loss = _gradients(lambda x, y, r=reduction: functional.cross_entropy(x, y, reduction=r))
+        loss = gradients(lambda x, y, r=reduction: functional.cross_entropy(x, y, reduction=r))
         yield f"cross_entropy {reduction}", loss, [logits, targets]
-        weighted = _gradients(lambda x, y, r=reduction: functional.nll_loss(x, y, _weights(x), reduction=r))
+        weighted = gradients(lambda x, y, r=reduction: functional.nll_loss(x, y, _weights(x), reduction=r))
         yield f"nll_loss weights {reduction}", weighted, [logits, targets]
-    yield "nll_loss of one", _gradients(lambda x, y: functional.nll_loss(x, y)), [logits[0], targets[0]]
-    yield "mse_loss", _gradients(lambda x, y: functional.mse_loss(x, y)), [numbers(4, 5), numbers(4, 5).flip(0)]
+    yield "nll_loss of one", gradients(lambda x, y: functional.nll_loss(x, y)), [logits[0], targets[0]]
+    yield "mse_loss", gradients(lambda x, y: functional.mse_loss(x, y)), [numbers(4, 5), numbers(4, 5).flip(0)]
     words = torch.tensor([[1, 3, 3], [0, 5, 1]])
-    yield "embedding", _gradients(lambda w, i: functional.embedding(i, w)), [numbers(6, 8), words]
-    yield "embedding padded", _gradients(lambda w, i: functional.embedding(i, w, padding_idx=3)), [numbers(6, 8), words]
-    yield "embedding halves", _gradients(lambda w, i: functional.embedding(i, w)), [numbers(6, 8).half(), words]
-    yield "linear", _gradients(functional.linear), [numbers(3, 5, 16), numbers(8, 16), numbers(8)]
+    yield "embedding", gradients(lambda w, i: functional.embedding(i, w)), [numbers(6, 8), words]
+    yield "embedding padded", gradients(lambda w, i: functional.embedding(i, w, padding_idx=3)), [numbers(6, 8), words]
+    yield "embedding halves", gradients(lambda w, i: functional.embedding(i, w)), [numbers(6, 8).half(), words]
+    yield "linear", gradients(functional.linear), [numbers(3, 5, 16), numbers(8, 16), numbers(8)]
     q, k, v = numbers(2, 3, 9, 8), numbers(2, 3, 9, 8).flip(0), numbers(2, 3, 9, 8).flip(1)
     for causal in (False, True):
-        attend = _gradients(lambda q, k, v, c=causal: functional.scaled_dot_product_attention(q, k, v, is_causal=c))
+        attend = gradients(lambda q, k, v, c=causal: functional.scaled_dot_product_attention(q, k, v, is_causal=c))
         yield f"attention {causal}", attend, [q, k, v]
 
 
@@ -352,5 +307,6 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "layers": layers,
     "products": products,
     "indexing": indexing,
+    **image_cases.GROUPS,
     "optimizers": optimizers,
 }

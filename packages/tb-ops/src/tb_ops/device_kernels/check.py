@@ -18,7 +18,8 @@ from torch import Tensor
 
 from tb_ops import _core
 from tb_ops.device_kernels import Kernel, core_set, row
-from tb_ops.device_kernels.cases import GROUPS, Case
+from tb_ops.device_kernels.case_inputs import Case
+from tb_ops.device_kernels.cases import GROUPS
 
 
 def _tensors(result: Any) -> list[Tensor]:

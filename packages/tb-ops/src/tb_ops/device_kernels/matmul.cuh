@@ -10,11 +10,26 @@ namespace tb::kernels {
 constexpr int matmul_depth = 16; // depth of the slices that a block keeps in shared memory
 constexpr int matmul_threads = (tb_matmul_side / tb_matmul_piece) * (tb_matmul_side / tb_matmul_piece);
 
-template <class Stored> __device__ inline void matmul_tile(const MatmulArguments &a, Long batch, Long row, Long column) {
+// Adds the products of a slice to this thread's piece of the tile.
+template <class Number> __device__ inline void add_products(const Number (&first)[matmul_depth][tb_matmul_side],
+                                                            const Number (&second)[matmul_depth][tb_matmul_side],
+                                                            int row, int column,
+                                                            Number (&sums)[tb_matmul_piece][tb_matmul_piece]) {
+  for (int d = 0; d < matmul_depth; d++)
+    for (int r = 0; r < tb_matmul_piece; r++) {
+      const Number left = first[d][row + r];
+      for (int c = 0; c < tb_matmul_piece; c++)
+        sums[r][c] = number::multiply_add(left, second[d][column + c], sums[r][c]);
+    }
+}
+
+template <class Stored>
+__device__ inline void matmul_tile(const MatmulArguments &a, Long batch, Long row, Long column) {
   using Number = Math<Stored>;
   constexpr int side = tb_matmul_side, piece = tb_matmul_piece, across = side / piece;
   __shared__ Number first[matmul_depth][side], second[matmul_depth][side];
-  const int thread = static_cast<int>(threadIdx.x), my_row = thread / across * piece, my_column = thread % across * piece;
+  const int thread = static_cast<int>(threadIdx.x), my_row = thread / across * piece,
+            my_column = thread % across * piece;
   const Stored *from = static_cast<const Stored *>(a.first) + batch * a.first_strides[0];
   const Stored *other = static_cast<const Stored *>(a.second) + batch * a.second_strides[0];
   Number sums[piece][piece] = {};
@@ -33,12 +48,7 @@ template <class Stored> __device__ inline void matmul_tile(const MatmulArguments
           within ? wide(other[(slice + e) * a.second_strides[1] + (column + c) * a.second_strides[2]]) : Number(0);
     }
     __syncthreads();
-    for (int d = 0; d < matmul_depth; d++)
-      for (int r = 0; r < piece; r++) {
-        const Number left = first[d][my_row + r];
-        for (int c = 0; c < piece; c++)
-          sums[r][c] = number::multiply_add(left, second[d][my_column + c], sums[r][c]);
-      }
+    add_products(first, second, my_row, my_column, sums);
   }
   for (int r = 0; r < piece; r++)
     for (int c = 0; c < piece; c++) {
@@ -46,9 +56,10 @@ template <class Stored> __device__ inline void matmul_tile(const MatmulArguments
       if (i >= a.rows || j >= a.columns) continue;
       Number value = static_cast<Number>(number_of<Number>(a.alpha) * sums[r][c]);
       if (a.added)
-        value = static_cast<Number>(
-            value + number_of<Number>(a.beta) *
-                        at<Stored>(a.added, batch * a.added_strides[0] + i * a.added_strides[1] + j * a.added_strides[2]));
+        value =
+            static_cast<Number>(value + number_of<Number>(a.beta) *
+                                            at<Stored>(a.added, batch * a.added_strides[0] + i * a.added_strides[1] +
+                                                                    j * a.added_strides[2]));
       put<Stored>(a.output, batch * a.output_strides[0] + i * a.output_strides[1] + j * a.output_strides[2], value);
     }
 }
