@@ -40,7 +40,15 @@ void install(torch::Library &aten, torch::Library &) {
   register_normalization(aten);
   register_optimizers(aten);
   register_random(aten);
+  register_rearranging(aten);
+  register_recurrent(aten);
   register_reductions(aten);
+  register_sampling(aten);
+  register_scans(aten);
+  register_searching(aten);
+  register_selection(aten);
+  register_sorting(aten);
+  register_unique(aten);
 }
 
 } // namespace tb::ops::jit

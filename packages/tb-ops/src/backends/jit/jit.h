@@ -25,7 +25,15 @@ void register_matmul(torch::Library &aten);
 void register_normalization(torch::Library &aten);
 void register_optimizers(torch::Library &aten);
 void register_random(torch::Library &aten);
+void register_rearranging(torch::Library &aten);
+void register_recurrent(torch::Library &aten);
 void register_reductions(torch::Library &aten);
+void register_sampling(torch::Library &aten);
+void register_scans(torch::Library &aten);
+void register_searching(torch::Library &aten);
+void register_selection(torch::Library &aten);
+void register_sorting(torch::Library &aten);
+void register_unique(torch::Library &aten);
 
 // Runs work(out) on `out` if that is contiguous, else on a new tensor that is then copied into it.
 template <class Work> void with_contiguous(const at::Tensor &out, const Work &work) {
