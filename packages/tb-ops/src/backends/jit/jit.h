@@ -17,6 +17,7 @@ const std::string &missing_compiler();
 // random numbers are bit-identical to those of every other driver.
 void install(torch::Library &aten, torch::Library &autograd);
 
+void register_assertions(torch::Library &aten);
 void register_elementwise(torch::Library &aten);
 void register_fills(torch::Library &aten);
 void register_indexing(torch::Library &aten);

@@ -50,6 +50,8 @@ template <> inline constexpr auto pointer_offsets<RandomArguments> = offsets_fro
 template <> inline constexpr auto pointer_offsets<TriangleArguments> =
     offsets_from<2>(offsetof(TriangleArguments, input));
 template <> inline constexpr auto pointer_offsets<RangeArguments> = offsets_from<1>(offsetof(RangeArguments, output));
+template <> inline constexpr auto pointer_offsets<AssertionArguments> =
+    operand_offsets<1>(offsetof(AssertionArguments, value));
 template <> inline constexpr auto pointer_offsets<OptimizerArguments> = [] {
   constexpr size_t lists = 6 * max_tensors; // parameters to steps
   std::array<uint32_t, lists + 2> offsets{};

@@ -205,7 +205,11 @@ struct TriangleArguments {
 struct RangeArguments {
   Long count;
   void *output;
-  Scalar start, step;
+  Scalar start, step, end;
+};
+
+struct AssertionArguments {
+  Operand value;
 };
 
 constexpr int max_tensors = 17; // of one launch, as many as max_argument_size allows

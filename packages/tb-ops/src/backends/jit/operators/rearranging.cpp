@@ -1,14 +1,6 @@
-// Elements in another order, and tensors whose elements follow from their places.
+// Elements in another order.
 #include <ATen/WrapDimUtilsMulti.h>
-#include <ATen/native/Resize.h>
-#include <ATen/ops/aminmax_meta.h>
-#include <ATen/ops/aminmax_ops.h>
-#include <ATen/ops/count_nonzero_ops.h>
-#include <ATen/ops/equal_ops.h>
-#include <ATen/ops/eye_ops.h>
 #include <ATen/ops/flip_ops.h>
-#include <ATen/ops/roll_ops.h>
-#include <ATen/ops/trace_ops.h>
 
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
@@ -64,55 +56,11 @@ Tensor roll(const Tensor &self, c10::IntArrayRef shifts, c10::IntArrayRef dims) 
   return out;
 }
 
-Tensor trace(const Tensor &self) {
-  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
-  return self.diagonal().sum();
-}
-
-Tensor &eye(int64_t n, int64_t m, Tensor &out) {
-  TORCH_CHECK(n >= 0, "n must be greater or equal to 0, got ", n);
-  TORCH_CHECK(m >= 0, "m must be greater or equal to 0, got ", m);
-  out.resize_({n, m}).zero_();
-  out.diagonal().fill_(1);
-  return out;
-}
-Tensor &square_eye(int64_t size, Tensor &out) { return eye(size, size, out); }
-
-std::tuple<Tensor &, Tensor &> extrema(const Tensor &self, std::optional<int64_t> dim, bool keep, Tensor &lowest,
-                                       Tensor &highest) {
-  if (!supported({&self, &lowest, &highest}))
-    return call_fallback<at::_ops::aminmax_out>(self, dim, keep, lowest, highest);
-  Out<at::meta::structured_aminmax, 2> op(lowest, highest);
-  op.meta(self, dim, keep);
-  const c10::IntArrayRef dims = dim ? c10::IntArrayRef(*dim) : c10::IntArrayRef();
-  return {lowest.copy_(self.amin(dims, keep)), highest.copy_(self.amax(dims, keep))};
-}
-
-Tensor count_nonzero(const Tensor &self, c10::IntArrayRef dims) {
-  if (!supported({&self})) return call_fallback<at::_ops::count_nonzero_dim_IntList>(self, dims);
-  return self.ne(0).sum(dims);
-}
-
-// Waits for the device, since the result is a number of the host.
-bool equal(const Tensor &self, const Tensor &other) {
-  if (!supported({&self, &other})) return call_fallback<at::_ops::equal>(self, other);
-  common_device("aten::equal", {&self, &other});
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, but found ",
-              self.scalar_type(), " and ", other.scalar_type());
-  return self.sizes() == other.sizes() && self.eq(other).all().item<bool>();
-}
-
 } // namespace
 
 void register_rearranging(torch::Library &aten) {
   aten.impl("flip", &jit::flip);
   aten.impl("roll", &jit::roll);
-  aten.impl("trace", &jit::trace);
-  aten.impl("eye.out", &square_eye);
-  aten.impl("eye.m_out", &eye);
-  aten.impl("aminmax.out", &extrema);
-  aten.impl("count_nonzero.dim_IntList", &jit::count_nonzero);
-  aten.impl("equal", &jit::equal);
 }
 
 } // namespace tb::ops::jit

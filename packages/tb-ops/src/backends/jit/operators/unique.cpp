@@ -4,16 +4,11 @@
 #include <ATen/ops/_unique2_ops.h>
 #include <ATen/ops/arange_ops.h>
 #include <ATen/ops/bincount_ops.h>
-#include <ATen/ops/cat_ops.h>
-#include <ATen/ops/histc_ops.h>
-#include <ATen/ops/index_add_ops.h>
 #include <ATen/ops/isin_meta.h>
 #include <ATen/ops/isin_ops.h>
-#include <ATen/ops/ones_ops.h>
 #include <ATen/ops/searchsorted_ops.h>
 #include <ATen/ops/unique_consecutive_ops.h>
 #include <ATen/ops/unique_dim_ops.h>
-#include <ATen/ops/zeros_ops.h>
 
 #include "backends/jit/jit.h"
 #include "backends/jit/operators/indexing.h"
@@ -64,8 +59,9 @@ Tensor run_numbers(const Runs &runs, const Tensor &order) {
   return order.defined() ? empty_on(numbers, numbers.sizes(), c10::kLong).scatter_(0, order, numbers) : numbers;
 }
 
-Distinct none_of(const Tensor &elements, const Tensor &inverse) {
-  return {elements, inverse, empty_on(elements, {0}, c10::kLong)};
+Distinct nothing_of(const Tensor &self, bool inverse) {
+  return {empty_on(self, {0}, self.scalar_type()),
+          empty_on(self, inverse ? self.sizes() : c10::IntArrayRef{0}, c10::kLong), empty_on(self, {0}, c10::kLong)};
 }
 
 Distinct flat_distinct(const Tensor &self, const Tensor &sorted, const Tensor &order, bool inverse, bool counts) {
@@ -78,9 +74,7 @@ Distinct flat_distinct(const Tensor &self, const Tensor &sorted, const Tensor &o
 
 Distinct unique(const Tensor &self, bool sorted, bool inverse, bool counts) {
   if (!supported({&self})) return call_fallback<at::_ops::_unique2>(self, sorted, inverse, counts);
-  if (self.numel() == 0)
-    return none_of(empty_on(self, {0}, self.scalar_type()), empty_on(self, inverse ? self.sizes() : c10::IntArrayRef{0},
-                                                                     c10::kLong));
+  if (self.numel() == 0) return nothing_of(self, inverse);
   const SortedRows rows = sort_rows(contiguous(self).view({-1}), false);
   return flat_distinct(self, rows.values, rows.places, inverse, counts);
 }
@@ -102,10 +96,9 @@ Tensor slices_of(const Tensor &self, int64_t dim) {
 }
 
 Distinct unique_consecutive(const Tensor &self, bool inverse, bool counts, std::optional<int64_t> dim) {
-  const auto fall_back = [&] {
+  if (!supported({&self}) || (dim && self.numel() == 0))
     return call_fallback<at::_ops::unique_consecutive>(self, inverse, counts, dim);
-  };
-  if (!supported({&self}) || self.numel() == 0) return fall_back();
+  if (self.numel() == 0) return nothing_of(self, inverse);
   if (!dim || self.dim() == 0) {
     const Tensor flat = contiguous(self).view({-1});
     return flat_distinct(self, flat, {}, inverse, counts);
