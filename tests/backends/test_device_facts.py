@@ -31,6 +31,12 @@ STEPS = {
     "products": 5,
     "indexing": 5,
     "optimizers": 2,
+    "sorting": 11,
+    "scans": 7,
+    "selection": 7,
+    "searching": 3,
+    "places": 7,
+    "recurrent": 2,
 }
 
 
@@ -226,7 +232,9 @@ def test_multiply_adds_without_fma_round_once(pairs: ctypes.CDLL) -> None:
 
 
 KERNELS = """
+#include "advanced_indexing.cuh"
 #include "binary.cuh"
+#include "compact.cuh"
 #include "indexing.cuh"
 #include "layer_norm.cuh"
 #include "loss.cuh"
@@ -234,9 +242,13 @@ KERNELS = """
 #include "optimizers.cuh"
 #include "pointwise.cuh"
 #include "random.cuh"
+#include "recurrent.cuh"
 #include "reduce.cuh"
 #include "rows.cuh"
+#include "scan.cuh"
+#include "search.cuh"
 #include "softmax.cuh"
+#include "sort.cuh"
 using namespace tb::kernels;
 """
 
@@ -259,6 +271,13 @@ TB_ENTRY(eight, (normal<float>), RandomArguments, 256, false)
 TB_ENTRY(nine, (range<float>), RangeArguments, 256, false)
 TB_ENTRY(ten, (nll_all<float>), LossArguments, 256, true)
 TB_ENTRY(eleven, (matmul<float>), MatmulArguments, 256, true)
+TB_ENTRY(twelve, (sort_tiles<float>), SortArguments, 256, true)
+TB_ENTRY(thirteen, (scan_long<RunningSum<float>, float>), ScanArguments, 256, true)
+TB_ENTRY(fourteen, (scan_carries<RunningLogarithm<float>, float>), ScanArguments, 256, true)
+TB_ENTRY(fifteen, (linspace<int>), RangeArguments, 256, false)
+TB_ENTRY(sixteen, (search<float, int>), SearchArguments, 256, false)
+TB_ENTRY(seventeen, (lstm_cell_backward<float>), CellGradArguments, 256, false)
+TB_ENTRY(eighteen, (exponential<float>), RandomArguments, 256, false)
 """
 
 

@@ -17,8 +17,11 @@ import torch
 from torch import Tensor
 
 from tb_ops import _core
-from tb_ops.device_kernels import Kernel, core_set, row
-from tb_ops.device_kernels.cases import GROUPS, Case
+from tb_ops.device_kernels import Kernel, core_set, order_cases, row
+from tb_ops.device_kernels import cases as plain_cases
+from tb_ops.device_kernels.cases import Case
+
+GROUPS = {**plain_cases.GROUPS, **order_cases.GROUPS}
 
 
 def _tensors(result: Any) -> list[Tensor]:

@@ -16,15 +16,16 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-// The kernels have floating-point tensors of one type.
+// Throws for types that the kernels do not have. The CPU has no kernel either, so there is no fallback.
 void check_types(const char *cell, const Tensor &first, std::initializer_list<const Tensor *> tensors) {
+  const c10::ScalarType type = first.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(type != c10::kDouble || has_type(first.device().index(), type), cell,
+                              " with tensors of Double: the device lacks float64. Compute it on the CPU: tensor.cpu()");
   for (const Tensor *tensor : tensors)
-    TORCH_CHECK_NOT_IMPLEMENTED(!tensor->defined() || (tensor->scalar_type() == first.scalar_type() &&
-                                                       c10::isFloatingType(first.scalar_type()) &&
+    TORCH_CHECK_NOT_IMPLEMENTED(!tensor->defined() || (tensor->scalar_type() == type && c10::isFloatingType(type) &&
                                                        supported({tensor})),
-                                cell, " with tensors of ", first.scalar_type(), " and ", tensor->scalar_type(),
-                                ": the device's kernels take one floating-point type that the device has. Compute it "
-                                "on the CPU: tensor.cpu()");
+                                cell, " with tensors of ", type, " and ", tensor->scalar_type(),
+                                ": the device's kernels take one floating-point type. Convert with .to()");
 }
 
 void check_shapes(const char *cell, const Tensor &input, const Tensor &hidden, const Tensor &state,
