@@ -29,9 +29,18 @@ struct Indexing {
   at::DimVector shape;
 };
 
+std::vector<Tensor> broadcast(const std::vector<Tensor> &indices) {
+  try {
+    return at::expand_outplace(indices);
+  } catch (const c10::Error &) {
+    TORCH_CHECK_INDEX(false, "shape mismatch: indexing tensors could not be broadcast together with shapes ",
+                      at::native::shapes_as_str(indices));
+  }
+}
+
 Indexing resolve(const Tensor &self, const Indices &given) {
   at::native::checkIndexTensorTypes(given, true);
-  std::vector<Tensor> all = at::expand_outplace(at::native::expandTensors(self, given, true));
+  std::vector<Tensor> all = broadcast(at::native::expandTensors(self, given, true));
   TORCH_CHECK_INDEX(static_cast<int64_t>(all.size()) <= self.dim(), "too many indices for tensor of dimension ",
                     self.dim(), " (got ", all.size(), ")");
   all.resize(static_cast<size_t>(self.dim()));
