@@ -1,4 +1,4 @@
-"""What device kernels that sort, select and draw promise beyond results: errors, waits, distributions, reproducibility."""
+"""What device kernels that sort, select and draw promise beyond results: errors, waits and distributions."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ void install(torch::Library &aten, torch::Library &) {
   register_fills(aten);
   register_indexing(aten);
   register_losses(aten);
+  register_masks(aten);
   register_matmul(aten);
   register_normalization(aten);
   register_optimizers(aten);
@@ -47,7 +48,6 @@ void install(torch::Library &aten, torch::Library &) {
   register_sampling(aten);
   register_scans(aten);
   register_searching(aten);
-  register_selection(aten);
   register_sorting(aten);
   register_unique(aten);
 }

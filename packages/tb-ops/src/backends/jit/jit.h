@@ -22,6 +22,7 @@ void register_elementwise(torch::Library &aten);
 void register_fills(torch::Library &aten);
 void register_indexing(torch::Library &aten);
 void register_losses(torch::Library &aten);
+void register_masks(torch::Library &aten);
 void register_matmul(torch::Library &aten);
 void register_normalization(torch::Library &aten);
 void register_optimizers(torch::Library &aten);
@@ -32,7 +33,6 @@ void register_reductions(torch::Library &aten);
 void register_sampling(torch::Library &aten);
 void register_scans(torch::Library &aten);
 void register_searching(torch::Library &aten);
-void register_selection(torch::Library &aten);
 void register_sorting(torch::Library &aten);
 void register_unique(torch::Library &aten);
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from tb_ops.device_kernels.cases import HALVES, WHOLE, Case, _gradients, numbers
 
 TYPES = [torch.float32, torch.float64, *HALVES, *WHOLE, torch.bool]
-NAN = float("nan")
+NAN, INFINITY = float("nan"), float("inf")
 
 
 def tied(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -60,7 +61,7 @@ def sorting() -> Iterator[Case]:
     yield "zeros of both signs", lambda x: x.sort(stable=True), [torch.tensor([0.0, -0.0, 0.0, -1.0])]
     yield "argsort", lambda x: x.argsort(0), [numbers(7, 3)]
     yield "sort out", lambda x: torch.sort(x, out=_transposed(x, x.dtype, torch.int64)), [numbers(7, 5)]
-    yield "sort infinite", lambda x: x.sort(), [torch.tensor([float("inf"), 1.0, float("-inf"), NAN])]
+    yield "sort infinite", lambda x: x.sort(), [torch.tensor([INFINITY, 1.0, -INFINITY, NAN])]
     for keep in (False, True):
         yield f"kthvalue {keep}", lambda x, k=keep: x.kthvalue(3, 0, k), [numbers(9, 4)]
         yield f"median {keep}", lambda x, k=keep: x.median(-1, k), [numbers(9, 4)]
@@ -99,7 +100,8 @@ def scans() -> Iterator[Case]:
     yield "cumsum backward", _gradients(lambda x: x.cumsum(0)), [numbers(9, 5)]
     yield "cumprod backward", _gradients(lambda x: x.cumprod(0)), [numbers(9, 5, low=0.5)]
     yield "cummax nan", lambda x: x.cummax(1), [with_nan(numbers(3, 90))]
-    yield "logcumsumexp infinite", lambda x: x.logcumsumexp(0), [torch.tensor([float("-inf")] * 2 + [1.0, float("inf")])]
+    infinite = torch.tensor([-INFINITY, -INFINITY, 1.0, INFINITY])
+    yield "logcumsumexp infinite", lambda x: x.logcumsumexp(0), [infinite]
     yield "many counts", lambda x: x.cumsum(0)[-1], [torch.ones(100_000, dtype=torch.bool)]
 
 
@@ -123,8 +125,8 @@ def selection() -> Iterator[Case]:
     yield "masked_select strided", torch.masked_select, [x.t(), mask.t()]
     yield "masked_select backward", _gradients(torch.masked_select), [x, mask]
     yield "masked rows", lambda x, m: x[m[:, 0]], [x, mask]
-    yield "masked numbers", lambda x, m: _changed(x, lambda y: y.__setitem__(m, 3.0)), [x, mask]
-    yield "masked tensors", lambda x, m: _changed(x, lambda y: y.__setitem__(m, x[m] * 2)), [x, mask]
+    yield "masked numbers", lambda x, m: _with(x, m, 3.0), [x, mask]
+    yield "masked tensors", lambda x, m: _with(x, m, x[m] * 2), [x, mask]
     yield "count_nonzero", lambda m: m.count_nonzero(0), [mask]
     words = tied(200, dtype=torch.int64)
     yield "unique nan", lambda x: x.unique(return_counts=True), [with_nan(tied(20))]
@@ -151,9 +153,9 @@ def selection() -> Iterator[Case]:
     yield "linspace int64", lambda x: torch.linspace(-10, 20, 7, dtype=torch.int64, device=x.device), [x]
 
 
-def _changed(x: Tensor, change: Callable[[Tensor], object]) -> Tensor:
+def _with(x: Tensor, where: Any, value: Any) -> Tensor:
     y = x.clone()
-    change(y)
+    y[where] = value
     return y
 
 
@@ -163,7 +165,7 @@ def searching() -> Iterator[Case]:
         yield f"searchsorted {right}", lambda b, x, r=right: torch.searchsorted(b, x, right=r), [boundaries, x]
         rows = torch.stack([boundaries + i for i in range(6)])
         yield f"searchsorted rows {right}", lambda b, x, r=right: torch.searchsorted(b, x, right=r), [rows, x]
-        yield f"bucketize {right}", lambda b, x, r=right: torch.bucketize(x, b, right=r, out_int32=True), [boundaries, x]
+        yield f"bucketize {right}", lambda b, x, r=right: torch.bucketize(x, b, right=r), [boundaries, x]
     for dtype in TYPES[:-1]:
         typed = [tied(20, dtype=dtype).sort().values, tied(9, dtype=dtype)]
         yield f"searchsorted {dtype}", torch.searchsorted, typed
@@ -185,7 +187,7 @@ def places() -> Iterator[Case]:
     for dtype in (torch.float32, torch.float16, torch.int64, torch.bool):
         y = numbers(5, 6, 4, dtype=dtype)
         yield f"rows {dtype}", lambda x, i: x[i], [y, i]
-        yield f"put {dtype}", lambda x, i: _changed(x, lambda y: y.__setitem__(i[0], x[0])), [y, i]
+        yield f"put {dtype}", lambda x, i: _with(x, i[0], x[0]), [y, i]
         yield f"take {dtype}", lambda x, i: x.take(i), [y, i]
         yield f"index_fill {dtype}", lambda x, i: x.index_fill(1, i[0], 1), [y, i]
         yield f"index_copy {dtype}", lambda x, j: x.index_copy(1, j.abs(), x[:, :3]), [y, j]
@@ -198,15 +200,15 @@ def places() -> Iterator[Case]:
     yield "with a mask", lambda x, j: x[x[:, 0, 0] > -9, 0, 1], [x, j]
     yield "none", lambda x, i: x[i[:0]], [x, i]
     yield "of a vector", lambda x, i: x[0, :, 0][i], [x, i]
-    yield "number to rows", lambda x, i: _changed(x, lambda y: y.__setitem__(i, 2.5)), [x, i]
-    yield "broadcast", lambda x, i, j: _changed(x, lambda y: y.__setitem__((i[:, :1], j), x[0, 0])), [x, i[:, 1:], j]
+    yield "number to rows", lambda x, i: _with(x, i, 2.5), [x, i]
+    yield "broadcast", lambda x, i, j: _with(x, (i[:, :1], j), x[0, 0]), [x, i[:, 1:], j]
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int16):
         y = numbers(5, 6, 4, dtype=dtype)
         yield f"accumulate {dtype}", lambda x, i: x.index_put((i,), x[0], accumulate=True), [y, i]
         yield f"scatter_add {dtype}", lambda x, i: x[0].scatter_add(0, i.abs(), x[1]), [y, i]
         yield f"index_add {dtype}", lambda x, i: x.index_add(0, i.abs()[0], x[:3]), [y, i]
-    yield "put flat", lambda x, j: _changed(x, lambda y: y.put_(j, x[0, 0, :3])), [x, j]
-    yield "accumulate flat", lambda x, j: _changed(x, lambda y: y.put_(j * 0, x[0, 0, :3], accumulate=True)), [x, j]
+    yield "put flat", lambda x, j: x.put(j, x[0, 0, :3]), [x, j]
+    yield "accumulate flat", lambda x, j: x.put(j * 0, x[0, 0, :3], accumulate=True), [x, j]
     yield "backward", _gradients(lambda x, i, j: x[i, j]), [x, i, j]
     yield "backward halves", _gradients(lambda x, i: x[i]), [x.half(), i]
     yield "index_select backward", _gradients(lambda x, j: x.index_select(1, j.abs())), [x, j]
@@ -221,7 +223,11 @@ def recurrent() -> Iterator[Case]:
             weights = [numbers(*shape, low=-0.5, high=0.5) for shape in shapes]
             for dtype in (torch.float32, torch.float64):
                 typed = [w.to(dtype) for w in weights]
-                yield f"{layer} {bias} {dtype}", _gradients(_layer(layer, bias)), [numbers(4, 2, 3, dtype=dtype), *typed]
+                yield (
+                    f"{layer} {bias} {dtype}",
+                    _gradients(_layer(layer, bias)),
+                    [numbers(4, 2, 3, dtype=dtype), *typed],
+                )
         for reverse in (True, False):
             module = _gradients(_module(layer, bidirectional=reverse, num_layers=2))
             yield f"{layer} module {reverse}", module, [numbers(4, 2, 3)]
@@ -240,7 +246,7 @@ def _layer(name: str, bias: bool) -> Callable[..., Tensor]:
     return run
 
 
-def _module(name: str, **settings: object) -> Callable[[Tensor], Tensor]:
+def _module(name: str, **settings: Any) -> Callable[[Tensor], Tensor]:
     def run(x: Tensor) -> Tensor:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(2)

@@ -42,8 +42,8 @@ template <class Stored> __device__ inline void lstm_cell_backward(const CellGrad
     for (int k = 0; k < 4; k++) gates[k] = at<Stored>(a.workspace, first + k * a.size);
     const Number squashed = number::tanh(at<Stored>(a.cell, i)), one = Number(1);
     const Number grad = a.grad ? at<Stored>(a.grad, i) : Number(0);
-    const Number grad_cell = grad * gates[3] * (one - squashed * squashed) +
-                             (a.grad_cell ? at<Stored>(a.grad_cell, i) : Number(0));
+    const Number grad_cell =
+        grad * gates[3] * (one - squashed * squashed) + (a.grad_cell ? at<Stored>(a.grad_cell, i) : Number(0));
     const Number before = at<Stored>(a.state, i);
     put<Stored>(a.grad_input, first, grad_cell * gates[2] * (one - gates[0]) * gates[0]);
     put<Stored>(a.grad_input, first + a.size, grad_cell * before * (one - gates[1]) * gates[1]);

@@ -102,10 +102,8 @@ template <class Scanner, class Stored> __device__ inline void scan_chunks(const 
     const Long start = row_begin(a, chunk / a.chunks), begin = chunk % a.chunks * a.chunk;
     const Long end = least(begin + a.chunk, a.size), each = (a.chunk + blockDim.x - 1) / blockDim.x;
     const Long first = least(begin + each * threadIdx.x, end), last = least(first + each, end);
-    const Scanner state =
-        across_block(scan_part<Scanner, Stored>(a, start, first, last), [](Scanner &into, const Scanner &from) {
-          into.merge(from);
-        });
+    const Scanner state = across_block(scan_part<Scanner, Stored>(a, start, first, last),
+                                       [](Scanner &into, const Scanner &from) { into.merge(from); });
     if (threadIdx.x == 0) static_cast<Scanner *>(a.carries)[chunk] = state;
   }
 }

@@ -128,7 +128,8 @@ Tensor &index_put(Tensor &self, const Indices &indices, const Tensor &given, boo
   const auto fall_back = [&]() -> Tensor & {
     return call_fallback<at::_ops::_index_put_impl_>(self, indices, given, accumulate, unsafe);
   };
-  const c10::ScalarType added = accumulate ? added_as(self.device().index(), self.scalar_type()) : c10::ScalarType::Undefined;
+  const c10::ScalarType added =
+      accumulate ? added_as(self.device().index(), self.scalar_type()) : c10::ScalarType::Undefined;
   if (!supported({&self, &given}) || (accumulate && added == c10::ScalarType::Undefined)) return fall_back();
   TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(), "too many indices for tensor of dimension ",
                     self.dim(), " (got ", indices.size(), ")");
@@ -185,7 +186,8 @@ Tensor &put_flat(Tensor &self, const Tensor &index, const Tensor &source, bool a
   TORCH_CHECK(self.scalar_type() == source.scalar_type(),
               "put_(): self and source expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
               " and source.dtype = ", source.scalar_type());
-  TORCH_CHECK(source.numel() == index.numel(), "put_(): Expected source and index to have the same number of elements, ",
+  TORCH_CHECK(source.numel() == index.numel(),
+              "put_(): Expected source and index to have the same number of elements, ",
               "but got source.numel() = ", source.numel(), ", index.numel() = ", index.numel());
   TORCH_CHECK_INDEX(self.numel() > 0 || index.numel() == 0, "put_(): tried to put elements into an empty tensor");
   const Tensor whole = contiguous(self);

@@ -195,9 +195,8 @@ void register_elementwise(torch::Library &aten) {
   aten.impl("arange.start_out",
             static_cast<Tensor &(*)(const c10::Scalar &, const c10::Scalar &, const c10::Scalar &, Tensor &)>(
                 at::native::arange_out));
-  aten.impl("linspace.out",
-            static_cast<Tensor &(*)(const c10::Scalar &, const c10::Scalar &, int64_t, Tensor &)>(
-                at::native::linspace_out));
+  aten.impl("linspace.out", static_cast<Tensor &(*)(const c10::Scalar &, const c10::Scalar &, int64_t, Tensor &)>(
+                                at::native::linspace_out));
   aten.impl("masked_fill_.Scalar", &masked_fill_scalar);
   aten.impl("masked_fill_.Tensor", &masked_fill_tensor);
   aten.impl("tril.out", &triangle<at::_ops::tril_out, at::meta::structured_tril, 0>);

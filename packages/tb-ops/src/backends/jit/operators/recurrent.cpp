@@ -22,8 +22,8 @@ void check_types(const char *cell, const Tensor &first, std::initializer_list<co
   TORCH_CHECK_NOT_IMPLEMENTED(type != c10::kDouble || has_type(first.device().index(), type), cell,
                               " with tensors of Double: the device lacks float64. Compute it on the CPU: tensor.cpu()");
   for (const Tensor *tensor : tensors)
-    TORCH_CHECK_NOT_IMPLEMENTED(!tensor->defined() || (tensor->scalar_type() == type && c10::isFloatingType(type) &&
-                                                       supported({tensor})),
+    TORCH_CHECK_NOT_IMPLEMENTED(!tensor->defined() ||
+                                    (tensor->scalar_type() == type && c10::isFloatingType(type) && supported({tensor})),
                                 cell, " with tensors of ", type, " and ", tensor->scalar_type(),
                                 ": the device's kernels take one floating-point type. Convert with .to()");
 }

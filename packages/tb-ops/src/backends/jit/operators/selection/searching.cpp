@@ -25,12 +25,12 @@ c10::ScalarType compared_type(const Tensor &boundaries, const Tensor &values) {
 
 bool searchable(const Tensor &boundaries, const Tensor &values, const Tensor &out) {
   return supported({&boundaries, &values, &out}) && has_type(boundaries.device().index(), values.scalar_type()) &&
-         (boundaries.device() != values.device() || has_type(boundaries.device().index(),
-                                                             compared_type(boundaries, values)));
+         (boundaries.device() != values.device() ||
+          has_type(boundaries.device().index(), compared_type(boundaries, values)));
 }
 
 Tensor &search_into(const Tensor &boundaries, const Tensor &values, bool out_int32, bool right, Side side,
-               const OptionalTensor &given_order, Tensor &out) {
+                    const OptionalTensor &given_order, Tensor &out) {
   const Tensor order = given_order.value_or(Tensor());
   if (!searchable(boundaries, values, out))
     return call_fallback<at::_ops::searchsorted_Tensor_out>(boundaries, values, out_int32, right, side, given_order,
@@ -70,8 +70,8 @@ Tensor searchsorted_scalar(const Tensor &boundaries, const c10::Scalar &value, b
 }
 Tensor &searchsorted_scalar_out(const Tensor &boundaries, const c10::Scalar &value, bool out_int32, bool right,
                                 Side side, const OptionalTensor &order, Tensor &out) {
-  return search_into(boundaries, at::native::searchsorted_scalar_tensor(value, boundaries.device()), out_int32, right, side,
-                order, out);
+  return search_into(boundaries, at::native::searchsorted_scalar_tensor(value, boundaries.device()), out_int32, right,
+                     side, order, out);
 }
 
 void check_boundaries(const Tensor &boundaries) {

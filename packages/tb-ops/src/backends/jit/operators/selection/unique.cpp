@@ -12,8 +12,8 @@
 
 #include "backends/jit/jit.h"
 #include "backends/jit/operators/indexing.h"
-#include "backends/jit/operators/selection.h"
-#include "backends/jit/operators/sorting.h"
+#include "backends/jit/operators/selection/masks.h"
+#include "backends/jit/operators/selection/sorting.h"
 #include "backends/jit/rows.h"
 #include "tensor/outputs.h"
 
@@ -127,9 +127,9 @@ Distinct unique_slices(const Tensor &self, int64_t dim, bool sorted, bool invers
 
 Tensor bincount(const Tensor &self, const std::optional<Tensor> &given, int64_t least) {
   const Tensor weights = given.value_or(Tensor());
-  const c10::ScalarType type = !weights.defined()                        ? c10::kLong
+  const c10::ScalarType type = !weights.defined()                     ? c10::kLong
                                : weights.scalar_type() == c10::kFloat ? c10::kFloat
-                                                                         : c10::kDouble;
+                                                                      : c10::kDouble;
   const c10::DeviceIndex device = self.device().index();
   if (!supported({&self, &weights}) || !has_type(device, type) || added_as(device, type) == c10::ScalarType::Undefined)
     return call_fallback<at::_ops::bincount>(self, given, least);

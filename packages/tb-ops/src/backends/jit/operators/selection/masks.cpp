@@ -1,5 +1,5 @@
 // Selecting by a mask. The elements' places in the result are running counts; the host waits for the last of them.
-#include "backends/jit/operators/selection.h"
+#include "backends/jit/operators/selection/masks.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -130,7 +130,7 @@ Tensor compacted(const Tensor &tensor, const Chosen &chosen) {
   return out;
 }
 
-void register_selection(torch::Library &aten) {
+void register_masks(torch::Library &aten) {
   aten.impl("nonzero", &jit::nonzero);
   aten.impl("nonzero.out", &jit::nonzero_out);
   aten.impl("masked_select", &jit::masked_select);

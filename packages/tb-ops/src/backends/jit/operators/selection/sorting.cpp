@@ -1,5 +1,5 @@
 // Sorting, and picking the extreme elements of a row.
-#include "backends/jit/operators/sorting.h"
+#include "backends/jit/operators/selection/sorting.h"
 
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/Resize.h>
@@ -171,8 +171,8 @@ Pair kth_value(const Tensor &self, int64_t k, int64_t dim, bool keep, Tensor &va
 }
 
 // The median is a NaN if the row has one, unless those are ignored.
-template <class Op, bool ignore> Pair median(const Tensor &self, int64_t dim, bool keep, Tensor &values,
-                                             Tensor &places) {
+template <class Op, bool ignore>
+Pair median(const Tensor &self, int64_t dim, bool keep, Tensor &values, Tensor &places) {
   if (!supported({&self, &values, &places}) || values.scalar_type() != self.scalar_type() ||
       places.scalar_type() != c10::kLong)
     return call_fallback<Op>(self, dim, keep, values, places);
@@ -183,9 +183,9 @@ template <class Op, bool ignore> Pair median(const Tensor &self, int64_t dim, bo
   if (!c10::isFloatingType(self.scalar_type()))
     return give_picked(self, dim, keep, sorted, number_on(self, (size - 1) / 2), values, places);
   const Tensor numbers = at::_ops::isnan::call(sorted.values).logical_not().sum(-1, true);
-  const Tensor picked =
-      ignore ? numbers.sub(1).clamp_min(0).floor_divide(2)
-             : at::_ops::where_self::call(numbers.eq(size), number_on(self, (size - 1) / 2), numbers.clamp_max(size - 1));
+  const Tensor picked = ignore ? numbers.sub(1).clamp_min(0).floor_divide(2)
+                               : at::_ops::where_self::call(numbers.eq(size), number_on(self, (size - 1) / 2),
+                                                            numbers.clamp_max(size - 1));
   return give_picked(self, dim, keep, sorted, picked, values, places);
 }
 

@@ -1,4 +1,5 @@
 // Running sums, products, extrema and logarithms of sums.
+#include <ATen/native/Resize.h>
 #include <ATen/ops/_cummax_helper_ops.h>
 #include <ATen/ops/_cummin_helper_ops.h>
 #include <ATen/ops/_logcumsumexp_ops.h>
@@ -6,7 +7,6 @@
 #include <ATen/ops/cumprod_ops.h>
 #include <ATen/ops/cumsum_meta.h>
 #include <ATen/ops/cumsum_ops.h>
-#include <ATen/native/Resize.h>
 
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/rows.h"
@@ -70,8 +70,7 @@ template <class Op, Name scanner> void extremum(const Tensor &self, Tensor &valu
 }
 
 Tensor &logarithm_out(const Tensor &self, int64_t dim, Tensor &out) {
-  if (!supported({&self, &out}) || !c10::isFloatingType(self.scalar_type()) ||
-      out.scalar_type() != self.scalar_type())
+  if (!supported({&self, &out}) || !c10::isFloatingType(self.scalar_type()) || out.scalar_type() != self.scalar_type())
     return call_fallback<at::_ops::_logcumsumexp_out>(self, dim, out);
   at::native::resize_output(out, self.sizes());
   const Tensor input = contiguous(self);
