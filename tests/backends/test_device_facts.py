@@ -35,6 +35,12 @@ STEPS = {
     "pooling": 5,
     "channel_norms": 4,
     "upsampling": 7,
+    "sorting": 11,
+    "scans": 7,
+    "selection": 7,
+    "searching": 3,
+    "places": 7,
+    "recurrent": 2,
 }
 
 
@@ -230,8 +236,10 @@ def test_multiply_adds_without_fma_round_once(pairs: ctypes.CDLL) -> None:
 
 
 KERNELS = """
+#include "advanced_indexing.cuh"
 #include "binary.cuh"
 #include "channel_norm.cuh"
+#include "compact.cuh"
 #include "convolution.cuh"
 #include "indexing.cuh"
 #include "layer_norm.cuh"
@@ -241,9 +249,13 @@ KERNELS = """
 #include "pointwise.cuh"
 #include "pooling.cuh"
 #include "random.cuh"
+#include "recurrent.cuh"
 #include "reduce.cuh"
 #include "rows.cuh"
+#include "scan.cuh"
+#include "search.cuh"
 #include "softmax.cuh"
+#include "sort.cuh"
 #include "upsample.cuh"
 using namespace tb::kernels;
 """
@@ -274,6 +286,13 @@ TB_ENTRY(fifteen, (average_pool_backward<float, true>), PoolArguments, 256, fals
 TB_ENTRY(sixteen, (upsample_backward<float, Linear>), UpsampleArguments, 256, false)
 TB_ENTRY(seventeen, (channel_moments<Bfloat, true>), ChannelNormArguments, 256, true)
 TB_ENTRY(eighteen, (channel_norm_backward<float, false>), ChannelNormArguments, 256, false)
+TB_ENTRY(nineteen, (sort_tiles<float>), SortArguments, 256, true)
+TB_ENTRY(twenty, (scan_long<RunningSum<float>, float>), ScanArguments, 256, true)
+TB_ENTRY(twenty_one, (scan_carries<RunningLogarithm<float>, float>), ScanArguments, 256, true)
+TB_ENTRY(twenty_two, (linspace<int>), RangeArguments, 256, false)
+TB_ENTRY(twenty_three, (search<float, int>), SearchArguments, 256, false)
+TB_ENTRY(twenty_four, (lstm_cell_backward<float>), CellGradArguments, 256, false)
+TB_ENTRY(twenty_five, (exponential<float>), RandomArguments, 256, false)
 """
 
 

@@ -161,6 +161,7 @@ RANDOM = """
         print(name, hashlib.sha256(x.cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()).hexdigest())
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
         show(f"uniform {dtype}", torch.empty(1001, dtype=dtype, device="tb").uniform_(-1.3, 2.7))
+        show(f"exponential {dtype}", torch.empty(1001, dtype=dtype, device="tb").exponential_(1.7))
     for dtype in (torch.int64, torch.int32, torch.int16, torch.uint8, torch.bool):
         show(f"random_ {dtype}", torch.empty(1001, dtype=dtype, device="tb").random_())
     for dtype in (torch.int64, torch.int32, torch.float32, torch.float16):

@@ -1,4 +1,4 @@
-"""A language model of nn.LSTM layers between an embedding and a linear head."""
+"""A language model of nn.LSTM or nn.GRU layers between an embedding and a linear head."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class LstmSettings:
     layers: int = 2
     context: int = 8
     batch: int = 4
+    gru: bool = False
 
 
 class LstmLanguageModel(nn.Module):
@@ -26,7 +27,8 @@ class LstmLanguageModel(nn.Module):
     def __init__(self, settings: LstmSettings) -> None:
         super().__init__()
         self.embedding = nn.Embedding(settings.vocabulary, settings.width)
-        self.lstm = nn.LSTM(settings.width, settings.width, settings.layers, batch_first=True)
+        layers = nn.GRU if settings.gru else nn.LSTM
+        self.lstm = layers(settings.width, settings.width, settings.layers, batch_first=True)
         self.head = nn.Linear(settings.width, settings.vocabulary)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:

@@ -32,18 +32,27 @@ const std::string &missing_compiler() { return obstacle; }
 void install(torch::Library &aten, torch::Library &) {
   if (has_default_kernel()) return register_random(aten);
   set_element_copy(&copy_elements);
+  register_assertions(aten);
   register_channel_norm(aten);
   register_convolution(aten);
   register_elementwise(aten);
   register_fills(aten);
   register_indexing(aten);
   register_losses(aten);
+  register_masks(aten);
   register_matmul(aten);
   register_normalization(aten);
   register_optimizers(aten);
   register_pooling(aten);
   register_random(aten);
+  register_rearranging(aten);
+  register_recurrent(aten);
   register_reductions(aten);
+  register_sampling(aten);
+  register_scans(aten);
+  register_searching(aten);
+  register_sorting(aten);
+  register_unique(aten);
   register_upsample(aten);
 }
 

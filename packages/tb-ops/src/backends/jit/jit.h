@@ -17,18 +17,27 @@ const std::string &missing_compiler();
 // random numbers are bit-identical to those of every other driver.
 void install(torch::Library &aten, torch::Library &autograd);
 
+void register_assertions(torch::Library &aten);
 void register_channel_norm(torch::Library &aten);
 void register_convolution(torch::Library &aten);
 void register_elementwise(torch::Library &aten);
 void register_fills(torch::Library &aten);
 void register_indexing(torch::Library &aten);
 void register_losses(torch::Library &aten);
+void register_masks(torch::Library &aten);
 void register_matmul(torch::Library &aten);
 void register_normalization(torch::Library &aten);
 void register_optimizers(torch::Library &aten);
 void register_pooling(torch::Library &aten);
 void register_random(torch::Library &aten);
+void register_rearranging(torch::Library &aten);
+void register_recurrent(torch::Library &aten);
 void register_reductions(torch::Library &aten);
+void register_sampling(torch::Library &aten);
+void register_scans(torch::Library &aten);
+void register_searching(torch::Library &aten);
+void register_sorting(torch::Library &aten);
+void register_unique(torch::Library &aten);
 void register_upsample(torch::Library &aten);
 
 // Runs work(out) on `out` if that is contiguous, else on a new tensor that is then copied into it.

@@ -23,4 +23,7 @@ void fill_elements(const at::Tensor &tensor, const c10::Scalar &value);
 // Returns the tensor itself if it is contiguous, else a contiguous copy.
 at::Tensor contiguous(const at::Tensor &tensor);
 
+// Returns null for an undefined tensor.
+inline const void *data_of(const at::Tensor &tensor) { return tensor.defined() ? tensor.const_data_ptr() : nullptr; }
+
 } // namespace tb::ops::jit

@@ -31,8 +31,18 @@ template <> inline constexpr auto pointer_offsets<LayerNormArguments> =
     offsets_from<9>(offsetof(LayerNormArguments, input));
 template <> inline constexpr auto pointer_offsets<MatmulArguments> = offsets_from<4>(offsetof(MatmulArguments, first));
 template <> inline constexpr auto pointer_offsets<IndexArguments> = offsets_from<3>(offsetof(IndexArguments, index));
+template <> inline constexpr auto pointer_offsets<AdvancedIndexArguments> =
+    offsets_from<2 + max_indices>(offsetof(AdvancedIndexArguments, plain));
 template <> inline constexpr std::array<uint32_t, 3> pointer_offsets<SelectArguments>{
     offsetof(SelectArguments, index), offsetof(SelectArguments, source), offsetof(SelectArguments, result)};
+template <> inline constexpr auto pointer_offsets<CellArguments> = offsets_from<8>(offsetof(CellArguments, input));
+template <> inline constexpr auto pointer_offsets<CellGradArguments> =
+    offsets_from<8>(offsetof(CellGradArguments, grad));
+template <> inline constexpr auto pointer_offsets<SortArguments> = offsets_from<4>(offsetof(SortArguments, input));
+template <> inline constexpr auto pointer_offsets<ScanArguments> = offsets_from<4>(offsetof(ScanArguments, input));
+template <> inline constexpr auto pointer_offsets<CompactArguments> =
+    offsets_from<3>(offsetof(CompactArguments, counts));
+template <> inline constexpr auto pointer_offsets<SearchArguments> = offsets_from<4>(offsetof(SearchArguments, values));
 template <> inline constexpr std::array<uint32_t, 5> pointer_offsets<LossArguments>{
     offsetof(LossArguments, input), offsetof(LossArguments, target), offsetof(LossArguments, weight),
     offsetof(LossArguments, output), offsetof(LossArguments, total_weight)};
@@ -56,6 +66,8 @@ template <> inline constexpr auto pointer_offsets<ChannelNormArguments> = [] {
     offsets[volumes + i] = offsets_from<vectors>(offsetof(ChannelNormArguments, weight))[i];
   return offsets;
 }();
+template <> inline constexpr auto pointer_offsets<AssertionArguments> =
+    operand_offsets<1>(offsetof(AssertionArguments, value));
 template <> inline constexpr auto pointer_offsets<OptimizerArguments> = [] {
   constexpr size_t lists = 6 * max_tensors; // parameters to steps
   std::array<uint32_t, lists + 2> offsets{};

@@ -95,6 +95,19 @@ struct IndexArguments {
   Long sizes[max_dims], index_strides[max_dims], indexed_strides[max_dims], other_strides[max_dims];
 };
 
+constexpr int max_indices = 6;
+
+// One element for each element of `plain`, the operand that has the shape of the result, and of the indices. Strides
+// are in bytes; dimension 0 is the fastest. The indexed dimensions have the stride 0 among `indexed_strides`.
+struct AdvancedIndexArguments {
+  Long count;
+  int dims, indices;
+  void *plain, *indexed;
+  const void *index[max_indices]; // of Int64
+  Long sizes[max_dims], plain_strides[max_dims], indexed_strides[max_dims], index_strides[max_indices][max_dims];
+  Long limits[max_indices], steps[max_indices]; // sizes and strides of the indexed dimensions
+};
+
 // A contiguous tensor of outer x `places` x inner, and an index of `count` elements.
 struct SelectArguments {
   Long outer, count, inner, places;
@@ -103,6 +116,63 @@ struct SelectArguments {
   const void *source;
   void *result;
   Long skipped; // this index adds nothing (padding of embeddings); -1 for none
+  Scalar value; // written if `source` is null
+};
+
+// Contiguous states of rows x size. Gates have a block of `size` columns for each gate.
+struct CellArguments {
+  Long rows, size;
+  const void *input, *hidden, *state, *input_bias, *hidden_bias; // the biases may be null
+  void *output, *cell, *workspace;
+};
+
+// In an LSTM `state` and `cell` are the cell's states before and after, and grad_input is the gradient of all gates. A
+// GRU has no cell, and gradients of both parts of its gates.
+struct CellGradArguments {
+  Long rows, size;
+  const void *grad, *grad_cell, *state, *cell, *workspace; // one of the gradients may be null
+  void *grad_input, *grad_hidden, *grad_state;
+};
+
+constexpr int sort_tile = 1024; // elements that a block sorts in shared memory
+
+// Contiguous tensors of rows x size.
+struct SortArguments {
+  Long rows, size;
+  Long kept, kept_of_row; // elements of the output for each full tile, and for each row
+  Long width;             // of the sorted runs that are merged
+  const void *input;
+  const Long *input_places; // null if the elements are in their first places
+  void *output;
+  Long *output_places;
+  int descending, reserved;
+};
+
+// Contiguous tensors of outer x size x inner; a row is (outer, :, inner), and has `chunks` chunks.
+struct ScanArguments {
+  Long outer, size, inner, chunk, chunks;
+  const void *input;
+  void *output;
+  Long *places;  // of extrema
+  void *carries; // a scanner's state for each chunk; null if there is one chunk
+};
+
+struct CompactArguments {
+  Long count, limit; // the limit is of the elements that are distributed
+  const Long *counts;
+  const void *input;
+  void *output;
+  int dims, reserved;
+  Long sizes[max_dims];
+};
+
+// Contiguous values, and contiguous rows of `size` boundaries: one for all values, or one for each row of values.
+struct SearchArguments {
+  Long count, values_of_row, size;
+  const void *values, *boundaries;
+  const Long *order; // null if the boundaries are sorted; else the places of the sorted ones
+  void *output;
+  int right, shared;
 };
 
 struct LossArguments {
@@ -136,7 +206,11 @@ struct TriangleArguments {
 struct RangeArguments {
   Long count;
   void *output;
-  Scalar start, step;
+  Scalar start, step, end;
+};
+
+struct AssertionArguments {
+  Operand value;
 };
 
 // ---- tensors of batch x channels x space --------------------------------------------------------------------------

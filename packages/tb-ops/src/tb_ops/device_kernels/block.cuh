@@ -29,4 +29,26 @@ template <class Number> __device__ inline Number maximum_across_block(Number min
   });
 }
 
+// What before_in_block returns: the states of all threads before this one, and of all threads, merged.
+template <class State> struct Preceding {
+  State before, all;
+};
+
+// Merges the states of the block's threads by into.merge(later), in their order. All threads must call it. `nothing`
+// is the state before the first thread; State is as in across_block.
+template <class State> __device__ inline Preceding<State> before_in_block(State mine, State nothing) {
+  __shared__ State states[2][256];
+  __syncthreads(); // threads may still read the states of an earlier call
+  states[0][threadIdx.x] = mine;
+  unsigned now = 0;
+  for (unsigned step = 1; step < blockDim.x; step *= 2, now = 1 - now) {
+    __syncthreads();
+    State merged = threadIdx.x < step ? states[now][threadIdx.x] : states[now][threadIdx.x - step];
+    if (threadIdx.x >= step) merged.merge(states[now][threadIdx.x]);
+    states[1 - now][threadIdx.x] = merged;
+  }
+  __syncthreads();
+  return {threadIdx.x ? states[now][threadIdx.x - 1] : nothing, states[now][blockDim.x - 1]};
+}
+
 } // namespace tb::kernels

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tb_ops.device_kernels import image_cases
+from tb_ops.device_kernels import image_cases, order_cases
 from tb_ops.device_kernels.case_inputs import HALVES, REAL, WHOLE, Call, Case, gradients, layouts, numbers
 
 SMOOTH = ["neg", "abs", "exp", "exp2", "expm1", "sin", "cos", "tan", "atan", "tanh", "erf"]
@@ -308,5 +308,6 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "products": products,
     "indexing": indexing,
     **image_cases.GROUPS,
+    **order_cases.GROUPS,
     "optimizers": optimizers,
 }

@@ -69,6 +69,21 @@ template <class Stored> __device__ inline void select(const SelectArguments &a) 
   }
 }
 
+// Computes result[o, index[i], n] = source[o, i, n], or a.value without a source. Of several elements for one place any
+// may be kept.
+template <class Stored> __device__ inline void select_put(const SelectArguments &a) {
+  const Long all = a.outer * a.count * a.inner;
+  for (Long i = first_element(); i < all; i += all_threads()) {
+    const Long given = selected(a, i / a.inner % a.count), place = given < 0 && !a.source ? given + a.places : given;
+    const bool good = place >= 0 && place < a.places;
+    require(good, out_of_range);
+    if (!good) continue;
+    const Long to = (i / a.inner / a.count * a.places + place) * a.inner + i % a.inner;
+    static_cast<Stored *>(a.result)[to] =
+        a.source ? static_cast<const Stored *>(a.source)[i] : convert<Stored>(number_of<Math<Stored>>(a.value));
+  }
+}
+
 // Computes result[o, index[i], n] += source[o, i, n]. The result has type Total, which is at least as wide as Stored.
 template <class Stored, class Total> __device__ inline void select_add(const SelectArguments &a) {
   const Long all = a.outer * a.count * a.inner;

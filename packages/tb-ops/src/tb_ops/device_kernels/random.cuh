@@ -76,6 +76,16 @@ template <class Stored> __device__ inline void normal(const RandomArguments &a) 
   }
 }
 
+// a.width is the mean; results are at least a.low, the least number above 0.
+template <class Stored> __device__ inline void exponential(const RandomArguments &a) {
+  using Number = Math<Stored>;
+  const Number mean = number_of<Number>(a.width), low = number_of<Number>(a.low);
+  for (Long i = first_element(); i < a.count; i += all_threads()) {
+    const Number value = negative_log(bits_of_element(a, static_cast<Unsigned>(i), Number())) * mean;
+    put<Stored>(a.output, i, value < low ? low : value);
+  }
+}
+
 // Writes 1 if the element's word is below the threshold a.range, which is the probability times 2^32.
 template <class Stored> __device__ inline void bernoulli(const RandomArguments &a) {
   for (Long i = first_element(); i < a.count; i += all_threads())

@@ -15,6 +15,7 @@
 #include <ATen/ops/arange_native.h>
 #include <ATen/ops/floor_divide_native.h>
 #include <ATen/ops/isnan_native.h>
+#include <ATen/ops/linspace_native.h>
 #include <ATen/ops/logical_and_native.h>
 #include <ATen/ops/logical_not_native.h>
 #include <ATen/ops/logical_or_native.h>
@@ -79,9 +80,24 @@ void arange(at::TensorIterator &iterator, const c10::Scalar &start, const c10::S
   require_fit(iterator, "arange");
   const Tensor &out = iterator.tensor(0);
   with_contiguous(out, [&](const Tensor &to) {
-    const kernels::RangeArguments arguments{to.numel(), to.mutable_data_ptr(), scalar_of(start), scalar_of(step)};
+    const kernels::RangeArguments arguments{to.numel(), to.mutable_data_ptr(), scalar_of(start), scalar_of(step), {}};
     launch_elements(device_number(to), {"rows.cuh", instance("range", to.scalar_type()), "RangeArguments"}, to.numel(),
                     arguments);
+  });
+}
+
+// Writes the numbers from start to end, counted from the nearer one.
+void linspace(at::TensorIterator &iterator, const c10::Scalar &start, const c10::Scalar &end, int64_t steps) {
+  require_fit(iterator, "linspace");
+  const Tensor &out = iterator.tensor(0);
+  const bool whole = c10::isIntegralType(out.scalar_type(), true);
+  with_contiguous(out, [&](const Tensor &to) {
+    kernels::RangeArguments arguments{to.numel(), to.mutable_data_ptr(), scalar_of(start), {}, scalar_of(end)};
+    const double apart = whole ? static_cast<double>(end.to<int64_t>()) - static_cast<double>(start.to<int64_t>())
+                               : end.to<double>() - start.to<double>();
+    arguments.step = scalar_of(apart / static_cast<double>(steps - 1));
+    launch_elements(device_number(to), {"rows.cuh", instance("linspace", to.scalar_type()), "RangeArguments"},
+                    to.numel(), arguments);
   });
 }
 
@@ -149,6 +165,7 @@ void enter_stubs() {
   at::native::where_kernel.set_privateuse1_dispatch_ptr(&jit::where_kernel);
   mse_backward_stub.set_privateuse1_dispatch_ptr(&mse_backward);
   arange_stub.set_privateuse1_dispatch_ptr(&arange);
+  linspace_stub.set_privateuse1_dispatch_ptr(&linspace);
 }
 
 } // namespace
@@ -178,6 +195,8 @@ void register_elementwise(torch::Library &aten) {
   aten.impl("arange.start_out",
             static_cast<Tensor &(*)(const c10::Scalar &, const c10::Scalar &, const c10::Scalar &, Tensor &)>(
                 at::native::arange_out));
+  aten.impl("linspace.out", static_cast<Tensor &(*)(const c10::Scalar &, const c10::Scalar &, int64_t, Tensor &)>(
+                                at::native::linspace_out));
   aten.impl("masked_fill_.Scalar", &masked_fill_scalar);
   aten.impl("masked_fill_.Tensor", &masked_fill_tensor);
   aten.impl("tril.out", &triangle<at::_ops::tril_out, at::meta::structured_tril, 0>);

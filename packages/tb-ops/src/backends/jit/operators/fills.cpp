@@ -1,4 +1,4 @@
-// Filling with one value and putting tensors side by side.
+// Filling with one value, unit matrices, and putting tensors side by side.
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
 
@@ -55,9 +55,20 @@ Tensor &cat(const at::ITensorListRef &tensors, int64_t dim, Tensor &out) {
   return out;
 }
 
+Tensor &eye(int64_t n, int64_t m, Tensor &out) {
+  TORCH_CHECK(n >= 0, "n must be greater or equal to 0, got ", n);
+  TORCH_CHECK(m >= 0, "m must be greater or equal to 0, got ", m);
+  out.resize_({n, m}).zero_();
+  out.diagonal().fill_(1);
+  return out;
+}
+Tensor &square_eye(int64_t size, Tensor &out) { return eye(size, size, out); }
+
 } // namespace
 
 void register_fills(torch::Library &aten) {
+  aten.impl("eye.out", &square_eye);
+  aten.impl("eye.m_out", &eye);
   aten.impl("fill_.Scalar", &fill_scalar);
   aten.impl("fill_.Tensor", &fill_tensor);
   aten.impl("zero_", &zero);

@@ -1,8 +1,9 @@
 // Gathering, scattering and selecting by an index.
+#include "backends/jit/operators/indexing.h"
+
 #include "backends/jit/device_facts.h"
-#include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
-#include "backends/jit/pointwise.h"
+#include "backends/jit/rows.h"
 
 #include <ATen/Context.h>
 #include <ATen/WrapDimUtils.h>
@@ -12,6 +13,9 @@
 #include <ATen/ops/gather_ops.h>
 #include <ATen/ops/index_add_meta.h>
 #include <ATen/ops/index_add_ops.h>
+#include <ATen/ops/index_copy_meta.h>
+#include <ATen/ops/index_copy_ops.h>
+#include <ATen/ops/index_fill_ops.h>
 #include <ATen/ops/index_select_ops.h>
 #include <ATen/ops/mul_ops.h>
 #include <ATen/ops/scatter_add_meta.h>
@@ -23,39 +27,6 @@ namespace tb::ops::jit {
 namespace {
 
 using at::Tensor;
-
-// Returns an integer type of the same size. Kernels that only move elements are compiled for these types alone.
-c10::ScalarType moved_as(const Tensor &tensor) {
-  switch (tensor.element_size()) {
-  case 1:
-    return c10::kByte;
-  case 2:
-    return c10::kShort;
-  case 4:
-    return c10::kInt;
-  default:
-    return c10::kLong;
-  }
-}
-
-// Whether the kernels can add atomically to elements of that type on the device.
-bool adds_in_place(c10::DeviceIndex device, c10::ScalarType type) {
-  switch (type) {
-  case c10::kInt:
-    return true;
-  case c10::kLong:
-    return facts_of(device).atomic64;
-  case c10::kFloat:
-  case c10::kDouble:
-    return facts_of(device).float_atomics;
-  default:
-    return false;
-  }
-}
-
-// The kernels add in no fixed order, so the sums are not reproducible. A program that asks for deterministic algorithms
-// gets the CPU fallback.
-bool may_add() { return !at::globalContext().deterministicAlgorithms(); }
 
 bool fits(const Tensor &index, std::initializer_list<const Tensor *> tensors) {
   return index.scalar_type() == c10::kLong && index.dim() <= kernels::max_dims && supported(tensors);
@@ -123,13 +94,15 @@ Tensor &scatter_value(const Tensor &self, int64_t dim, const Tensor &index, cons
 }
 
 Tensor &scatter_add(const Tensor &self, int64_t dim, const Tensor &index, const Tensor &source, Tensor &out) {
-  if (!fits(index, {&self, &source, &out}) || !adds_in_place(self.device().index(), self.scalar_type()) || !may_add())
+  const c10::ScalarType added = added_as(self.device().index(), self.scalar_type());
+  if (!fits(index, {&self, &source, &out}) || added == c10::ScalarType::Undefined)
     return call_fallback<at::_ops::scatter_add_out>(self, dim, index, source, out);
   Out<at::meta::structured_scatter_add> op(out);
   op.meta(self, dim, index, source);
   start_from(self, out);
-  launch_indexed("scatter_add", out.scalar_type(), out, dim, index, source);
-  return out;
+  const Tensor total = out.to(added);
+  launch_indexed("scatter_add", added, total, dim, index, source.to(added));
+  return total.is_same(out) ? out : out.copy_(total);
 }
 
 // ---- along one dimension ------------------------------------------------------------------------------------------
@@ -140,9 +113,8 @@ bool is_index(const Tensor &index) {
 
 kernels::SelectArguments selection(const Tensor &whole, int64_t dim, const Tensor &index) {
   kernels::SelectArguments arguments{};
-  arguments.outer = arguments.inner = arguments.places = 1;
-  for (int64_t d = 0; d < whole.dim(); d++)
-    (d < dim ? arguments.outer : d == dim ? arguments.places : arguments.inner) *= whole.size(d);
+  const Extents extents = extents_along(whole, dim);
+  arguments.outer = extents.outer, arguments.places = extents.size, arguments.inner = extents.inner;
   arguments.count = index.numel();
   arguments.index = index.const_data_ptr();
   arguments.index_type = type_code(index.scalar_type());
@@ -184,27 +156,64 @@ void launch_select_add(const kernels::SelectArguments &arguments, c10::ScalarTyp
 
 Tensor &index_add(const Tensor &self, int64_t dim, const Tensor &index, const Tensor &source, const c10::Scalar &alpha,
                   Tensor &out) {
-  if (!supported({&self, &source, &out}) || !is_index(index) ||
-      !adds_in_place(self.device().index(), self.scalar_type()) || !may_add() || self.dim() == 0)
+  const c10::ScalarType added = added_as(self.device().index(), self.scalar_type());
+  if (!supported({&self, &source, &out}) || !is_index(index) || added == c10::ScalarType::Undefined || self.dim() == 0)
     return call_fallback<at::_ops::index_add_out>(self, dim, index, source, alpha, out);
   Out<at::meta::structured_index_add> op(out);
   op.meta(self, dim, index, source, alpha);
   start_from(self, out);
   const bool plain = alpha.toDouble() == 1;
   const Tensor from = contiguous(plain ? source : at::_ops::mul_Scalar::call(source, alpha)),
-               places = contiguous(index), total = contiguous(out);
+               places = contiguous(index), total = contiguous(out.to(added));
   kernels::SelectArguments arguments = selection(total, at::maybe_wrap_dim(dim, self.dim()), places);
   arguments.source = from.const_data_ptr(), arguments.result = total.mutable_data_ptr();
   launch_select_add(arguments, from.scalar_type(), total);
-  if (!total.is_same(out)) out.copy_(total);
+  return total.is_same(out) ? out : out.copy_(total);
+}
+
+// Writes the source's elements, or the value if there is no source, at the places of the index.
+void launch_select_put(const Tensor &out, int64_t dim, const Tensor &index, const Tensor &source,
+                       const c10::Scalar &value) {
+  if (out.numel() == 0) return;
+  const Tensor from = contiguous(source), places = contiguous(index), to = contiguous(out);
+  kernels::SelectArguments arguments = selection(to, dim, places);
+  if (from.defined()) arguments.source = from.const_data_ptr();
+  arguments.result = to.mutable_data_ptr(), arguments.value = scalar_of(value);
+  const c10::ScalarType type = from.defined() ? moved_as(to) : to.scalar_type();
+  launch_elements(device_number(to), {"indexing.cuh", instance("select_put", type), "SelectArguments"},
+                  arguments.outer * arguments.count * arguments.inner, arguments);
+  if (!to.is_same(out)) const_cast<Tensor &>(out).copy_(to);
+}
+
+Tensor &index_copy(const Tensor &self, int64_t dim, const Tensor &index, const Tensor &source, Tensor &out) {
+  if (!supported({&self, &source, &out}) || !is_index(index))
+    return call_fallback<at::_ops::index_copy_out>(self, dim, index, source, out);
+  Out<at::meta::structured_index_copy> op(out);
+  op.meta(self, dim, index, source);
+  start_from(self, out);
+  launch_select_put(out, dim, index, source, 0);
   return out;
+}
+
+Tensor &index_fill(Tensor &self, int64_t dim, const Tensor &index, const c10::Scalar &value) {
+  if (!supported({&self}) || value.isComplex() || index.scalar_type() != c10::kLong || index.dim() > 1)
+    return call_fallback<at::_ops::index_fill__int_Scalar>(self, dim, index, value);
+  common_device("aten::index_fill_", {&self, &index});
+  launch_select_put(self, at::maybe_wrap_dim(dim, self.dim()), index, {}, value);
+  return self;
+}
+
+Tensor &index_fill_tensor(Tensor &self, int64_t dim, const Tensor &index, const Tensor &value) {
+  TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
+  return index_fill(self, dim, index, value.item()); // waits if the value is on the device
 }
 
 // Adds the gradients of each row's uses. The sums of 16-bit gradients are in single precision.
 Tensor embedding_backward(const Tensor &grad, const Tensor &indices, int64_t rows, int64_t padding, bool by_frequency) {
   const bool index = indices.scalar_type() == c10::kLong || indices.scalar_type() == c10::kInt;
   if (!supported({&grad}) || !index || by_frequency || !c10::isFloatingType(grad.scalar_type()) ||
-      !adds_in_place(grad.device().index(), c10::kFloat) || !may_add())
+      added_as(grad.device().index(), c10::kFloat) == c10::ScalarType::Undefined)
     return call_fallback<at::_ops::embedding_dense_backward>(grad, indices, rows, padding, by_frequency);
   const c10::DeviceIndex device = common_device("aten::embedding_dense_backward", {&grad, &indices});
   const c10::ScalarType summed = grad.scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
@@ -220,7 +229,43 @@ Tensor embedding_backward(const Tensor &grad, const Tensor &indices, int64_t row
 
 } // namespace
 
+c10::ScalarType moved_as(const Tensor &tensor) {
+  switch (tensor.element_size()) {
+  case 1:
+    return c10::kByte;
+  case 2:
+    return c10::kShort;
+  case 4:
+    return c10::kInt;
+  default:
+    return c10::kLong;
+  }
+}
+
+c10::ScalarType added_as(c10::DeviceIndex device, c10::ScalarType type) {
+  const bool floats = facts_of(device).float_atomics && !at::globalContext().deterministicAlgorithms();
+  switch (type) {
+  case c10::kLong:
+    return facts_of(device).atomic64 ? type : c10::ScalarType::Undefined;
+  case c10::kFloat:
+  case c10::kDouble:
+    return floats ? type : c10::ScalarType::Undefined;
+  case c10::kHalf:
+  case c10::kBFloat16:
+    return floats ? c10::kFloat : c10::ScalarType::Undefined;
+  case c10::kBool:
+  case c10::kByte:
+  case c10::kChar:
+  case c10::kShort:
+  case c10::kInt:
+    return c10::kInt;
+  default:
+    return c10::ScalarType::Undefined;
+  }
+}
+
 void register_indexing(torch::Library &aten) {
+  register_advanced_indexing(aten);
   aten.impl("gather.out", &gather);
   aten.impl("scatter.src_out", &scatter);
   aten.impl("scatter.value_out", &scatter_value);
@@ -228,6 +273,9 @@ void register_indexing(torch::Library &aten) {
   aten.impl("index_select", &index_select);
   aten.impl("index_select.out", &index_select_out);
   aten.impl("index_add.out", &index_add);
+  aten.impl("index_copy.out", &index_copy);
+  aten.impl("index_fill_.int_Scalar", &index_fill);
+  aten.impl("index_fill_.int_Tensor", &index_fill_tensor);
   aten.impl("embedding_dense_backward", &embedding_backward);
 }
 

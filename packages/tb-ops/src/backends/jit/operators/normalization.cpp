@@ -79,8 +79,6 @@ Tensor &softmax_backward(const Tensor &grad, const Tensor &output, int64_t dim, 
 // The moments of 16-bit types are in single precision.
 c10::ScalarType moments_type(c10::ScalarType type) { return type == c10::kDouble ? c10::kDouble : c10::kFloat; }
 
-const void *data_of(const Tensor &tensor) { return tensor.defined() ? tensor.const_data_ptr() : nullptr; }
-
 Kernel layer_norm_kernel(const char *name, c10::ScalarType type, bool synchronizing) {
   const std::string body = std::string(name) + "<" + type_name(type) + ", " + type_name(moments_type(type)) + ">";
   return {"layer_norm.cuh", body, "LayerNormArguments", 256, synchronizing};

@@ -1,5 +1,6 @@
 // Random fills: the host reserves a range of the generator, as on every driver, and the device makes the numbers. Rarer
 // distributions are made on the host (backends/host_copy).
+#include <cmath>
 #include <numbers>
 
 #include <ATen/native/DispatchStub.h>
@@ -61,6 +62,15 @@ void normal(const at::TensorBase &out, double mean, double std, OptionalGenerato
   kernels::RandomArguments arguments{};
   arguments.from = mean, arguments.width = std * std::numbers::sqrt2;
   fill(out, TB_FILL_NORMAL, "normal", arguments, generator);
+}
+
+void exponential(at::TensorIteratorBase &iterator, double rate, OptionalGenerator generator) {
+  const at::TensorBase &out = iterator.tensor_base(0);
+  check_type(out, "exponential", true);
+  kernels::RandomArguments arguments{};
+  arguments.width = std::isfinite(rate) ? 1 / rate : 1, arguments.low = least_positive(out.scalar_type());
+  fill(out, TB_FILL_EXPONENTIAL, "exponential", arguments, generator);
+  if (!std::isfinite(rate)) Tensor(out).div_(rate);
 }
 
 uint64_t threshold_of(double p) { return static_cast<uint64_t>(p * 0x1p32 + 0.5); } // as tb-generator rounds it
@@ -136,6 +146,7 @@ void register_random(torch::Library &aten) {
   using namespace at::native;
   uniform_stub.set_privateuse1_dispatch_ptr(&uniform);
   normal_stub.set_privateuse1_dispatch_ptr(&normal);
+  exponential_stub.set_privateuse1_dispatch_ptr(&exponential);
   bernoulli_scalar_stub.set_privateuse1_dispatch_ptr(&bernoulli);
   random_from_to_stub.set_privateuse1_dispatch_ptr(&integers);
   random_full_64_bits_range_stub.set_privateuse1_dispatch_ptr(&integers_64_bits);

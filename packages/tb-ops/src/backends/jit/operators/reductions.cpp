@@ -13,12 +13,16 @@
 #include <ATen/ops/amax_ops.h>
 #include <ATen/ops/amin_meta.h>
 #include <ATen/ops/amin_ops.h>
+#include <ATen/ops/aminmax_meta.h>
+#include <ATen/ops/aminmax_ops.h>
 #include <ATen/ops/any_meta.h>
 #include <ATen/ops/any_ops.h>
 #include <ATen/ops/argmax_meta.h>
 #include <ATen/ops/argmax_ops.h>
 #include <ATen/ops/argmin_meta.h>
 #include <ATen/ops/argmin_ops.h>
+#include <ATen/ops/count_nonzero_ops.h>
+#include <ATen/ops/equal_ops.h>
 #include <ATen/ops/linalg_vector_norm_meta.h>
 #include <ATen/ops/linalg_vector_norm_ops.h>
 #include <ATen/ops/max_meta.h>
@@ -34,6 +38,7 @@
 #include <ATen/ops/std_ops.h>
 #include <ATen/ops/sum_meta.h>
 #include <ATen/ops/sum_ops.h>
+#include <ATen/ops/trace_ops.h>
 #include <ATen/ops/var_ops.h>
 
 namespace tb::ops::jit {
@@ -235,6 +240,35 @@ Tensor variance(const Tensor &self, Dims dims, const std::optional<c10::Scalar> 
   return variance_out<Op, OutOp, root>(self, dims, correction, keep, out);
 }
 
+Tensor trace(const Tensor &self) {
+  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
+  return self.diagonal().sum();
+}
+
+std::tuple<Tensor &, Tensor &> extrema(const Tensor &self, std::optional<int64_t> dim, bool keep, Tensor &lowest,
+                                       Tensor &highest) {
+  if (!supported({&self, &lowest, &highest}))
+    return call_fallback<at::_ops::aminmax_out>(self, dim, keep, lowest, highest);
+  Out<at::meta::structured_aminmax, 2> op(lowest, highest);
+  op.meta(self, dim, keep);
+  const c10::IntArrayRef dims = dim ? c10::IntArrayRef(*dim) : c10::IntArrayRef();
+  return {lowest.copy_(self.amin(dims, keep)), highest.copy_(self.amax(dims, keep))};
+}
+
+Tensor count_nonzero(const Tensor &self, c10::IntArrayRef dims) {
+  if (!supported({&self})) return call_fallback<at::_ops::count_nonzero_dim_IntList>(self, dims);
+  return self.ne(0).sum(dims);
+}
+
+// Waits for the device, since the result is a number of the host.
+bool equal(const Tensor &self, const Tensor &other) {
+  if (!supported({&self, &other})) return call_fallback<at::_ops::equal>(self, other);
+  common_device("aten::equal", {&self, &other});
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, but found ",
+              self.scalar_type(), " and ", other.scalar_type());
+  return self.sizes() == other.sizes() && self.eq(other).all().item<bool>();
+}
+
 } // namespace
 
 void register_reductions(torch::Library &aten) {
@@ -256,6 +290,10 @@ void register_reductions(torch::Library &aten) {
   aten.impl("min.dim_min", &extremum_and_place<_ops::min_dim_min, meta::structured_min_dim, "MinimumOf">);
   aten.impl("max", &extremum_of_all<_ops::max, "MaximumOf">);
   aten.impl("min", &extremum_of_all<_ops::min, "MinimumOf">);
+  aten.impl("aminmax.out", &extrema);
+  aten.impl("count_nonzero.dim_IntList", &jit::count_nonzero);
+  aten.impl("equal", &jit::equal);
+  aten.impl("trace", &jit::trace);
   aten.impl("linalg_vector_norm.out", &vector_norm);
   aten.impl("norm.out", &norm);
   aten.impl("var.correction", &variance<_ops::var_correction, _ops::var_correction_out, false>);

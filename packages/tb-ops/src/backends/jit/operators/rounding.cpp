@@ -65,4 +65,6 @@ Interval interval_of(c10::ScalarType type, double from, double to) {
   return {low, high};
 }
 
+double least_positive(c10::ScalarType type) { return next(type, 0, 1); }
+
 } // namespace tb::ops::jit

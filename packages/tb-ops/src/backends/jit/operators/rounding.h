@@ -12,4 +12,7 @@ struct Interval {
 // rounded to the type. Throws if the type has no such value, or if the bounds are not finite or not in order.
 Interval interval_of(c10::ScalarType type, double from, double to);
 
+// Returns the least value above 0 of a floating-point type.
+double least_positive(c10::ScalarType type);
+
 } // namespace tb::ops::jit
