@@ -327,7 +327,9 @@ TB_EXPORT tb_status tb_driver_open_v1(const tb_host *host, tb_driver_api *api, t
       status = tb_fail(host, TB_ABI_MISMATCH, "mychip cannot fill a table that small");
     if (status) queues_end(&driver->queues), device_close(driver->device);
   }
-  if (status) free(driver);
-  else *self = driver;
+  if (status)
+    free(driver);
+  else
+    *self = driver;
   return status;
 }

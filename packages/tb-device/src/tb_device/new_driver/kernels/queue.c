@@ -15,7 +15,9 @@ static void release_failure(Failure *failure) {
 
 /* ---- Failures. The stream's lock is held. -------------------------------------------------------------------------- */
 
-static int is_unreported(const tb_stream *stream) { return stream->failure && !atomic_load(&stream->failure->reported); }
+static int is_unreported(const tb_stream *stream) {
+  return stream->failure && !atomic_load(&stream->failure->reported);
+}
 
 /* Later failures than the first unreported one are dropped. Takes over one use of the failure. */
 static void keep_failure(tb_stream *stream, Failure *failure, uint64_t number) {
@@ -75,8 +77,11 @@ static Failure *run(tb_stream *stream, const Command *command) {
     status = device_fill(device, channel, command->fill.to, command->fill.pattern, command->fill.pattern_size,
                          command->fill.count, text);
     break;
-  case COMMAND_LAUNCH: status = device_launch(device, channel, command->launch.values, text); break;
-  case COMMAND_WAIT: return wait_for(command->wait.stream, command->wait.number);
+  case COMMAND_LAUNCH:
+    status = device_launch(device, channel, command->launch.values, text);
+    break;
+  case COMMAND_WAIT:
+    return wait_for(command->wait.stream, command->wait.number);
   case COMMAND_CALL:
     pthread_mutex_lock(&stream->lock);
     if (is_unreported(stream)) status = stream->failure->status;
@@ -150,8 +155,10 @@ tb_status queue_open(Queues *queues, tb_stream **out) {
     }
     pthread_mutex_unlock(&stream->lock);
   }
-  if (idle) *out = idle;
-  else status = make(queues, out);
+  if (idle)
+    *out = idle;
+  else
+    status = make(queues, out);
   pthread_mutex_unlock(&queues->lock);
   return status;
 }
@@ -192,8 +199,10 @@ Command *queue_command(tb_stream *stream, int kind, uint64_t more) {
 
 uint64_t queue_give(tb_stream *stream, Command *command) {
   pthread_mutex_lock(&stream->lock);
-  if (stream->oldest) stream->newest->next = command;
-  else stream->oldest = command;
+  if (stream->oldest)
+    stream->newest->next = command;
+  else
+    stream->oldest = command;
   stream->newest = command;
   const uint64_t number = ++stream->given_last;
   pthread_cond_signal(&stream->given);
@@ -231,7 +240,7 @@ tb_status queues_wait(Queues *queues) {
   tb_status status = TB_OK;
   for (tb_stream *stream = first; stream; stream = stream->next) {
     pthread_mutex_lock(&stream->lock);
-    wait_until(stream, stream->given_last); /* of now */
+    wait_until(stream, stream->given_last);                       /* of now */
     if (!status) status = report_failure(stream, stream->passed); /* another one waits for the next question */
     pthread_mutex_unlock(&stream->lock);
   }

@@ -227,22 +227,30 @@ static void run_command(Channel *channel) {
   char *to = (char *)channel->to;
   channel->status = TB_OK;
   switch (channel->kind) {
-  case READ: memcpy(channel->piece, (const void *)channel->from, channel->size); break;
-  case WRITE: memcpy(to, channel->piece, channel->size); break;
-  case COPY: memmove(to, (const void *)channel->from, channel->size); break;
+  case READ:
+    memcpy(channel->piece, (const void *)channel->from, channel->size);
+    break;
+  case WRITE:
+    memcpy(to, channel->piece, channel->size);
+    break;
+  case COPY:
+    memmove(to, (const void *)channel->from, channel->size);
+    break;
   case FILL:
     for (uint64_t i = 0; i < channel->size; ++i)
       memcpy(to + i * channel->pattern_size, &channel->pattern, channel->pattern_size);
     break;
-  case LAUNCH: launch(channel); break;
+  case LAUNCH:
+    launch(channel);
+    break;
   }
 }
 
 static void *serve_channel(void *argument) {
   Channel *channel = argument;
   core.fibers = malloc(MOST_THREADS * sizeof *core.fibers);
-  core.stacks = mmap(NULL, MOST_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                     -1, 0);
+  core.stacks = mmap(NULL, MOST_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (!core.fibers || core.stacks == MAP_FAILED) _exit(1);
   for (uint32_t done = 0;; ++done) {
     while (atomic_load(&channel->asked) == done) syscall(SYS_futex, &channel->asked, FUTEX_WAIT, done, NULL, NULL, 0);
@@ -273,16 +281,24 @@ static void serve_request(Request *request, Answer *answer) {
     answer->status = TB_INVALID_ARGUMENT;
     snprintf(answer->text, sizeof answer->text, "no block begins at 0x%llx", (unsigned long long)request->handle);
     break;
-  case GET_FREE_BYTES: answer->size = free_bytes(&own); break;
-  case LOAD: answer->handle = (uint64_t)load(place, request->size, answer); break;
-  case UNLOAD: unload(module); break;
+  case GET_FREE_BYTES:
+    answer->size = free_bytes(&own);
+    break;
+  case LOAD:
+    answer->handle = (uint64_t)load(place, request->size, answer);
+    break;
+  case UNLOAD:
+    unload(module);
+    break;
   case FIND_KERNEL: {
     const mychip_entry *entry = find(module, "mychip_entry_", request->name, answer);
     answer->handle = (uint64_t)entry;
     answer->threads = entry ? entry->threads : 0;
     break;
   }
-  case FIND_VARIABLE: answer->handle = (uint64_t)find(module, "", request->name, answer); break;
+  case FIND_VARIABLE:
+    answer->handle = (uint64_t)find(module, "", request->name, answer);
+    break;
   case OPEN_CHANNEL:
     if (pthread_create(&thread, NULL, serve_channel, (void *)request->handle) == 0) break;
     answer->status = TB_UNAVAILABLE;

@@ -15,8 +15,8 @@
 #define SHARED_BYTES ((uint64_t)1 << 30) /* pinned memory and channels */
 #define DEVICE_BYTES ((uint64_t)1 << 30) /* the chip's own memory */
 #define ALIGNMENT 256
-#define PIECE_BYTES ((uint64_t)1 << 16)   /* of a copy between the chip and pageable memory */
-#define MOST_ARGUMENT_BYTES 4096          /* of a launch, each beginning at a multiple of 16 */
+#define PIECE_BYTES ((uint64_t)1 << 16) /* of a copy between the chip and pageable memory */
+#define MOST_ARGUMENT_BYTES 4096        /* of a launch, each beginning at a multiple of 16 */
 #define MOST_ARGUMENTS 64
 #define MOST_SHARED_BYTES 16384 /* of a launch, besides what its kernel has */
 

@@ -1,4 +1,4 @@
-"""mychip keeps the contract, and computes what the CPU does: build it first, then `python -m pytest tests`."""
+"""mychip keeps the contract, and computes what the CPU does. Build it, `pip install torch-backend`, and run pytest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
+import tb_device
 
 ROOT = pathlib.Path(__file__).parent.parent
 LIBRARY = ROOT / "build" / "libmychip.so"
@@ -33,7 +33,6 @@ def test_the_host_cannot_touch_the_devices_memory() -> None:
 
 
 def test_a_kernel_that_leaves_its_memory_loses_the_device_and_says_so(tmp_path: pathlib.Path) -> None:
-    tb_device, _ = pytest.importorskip("tb_device"), pytest.importorskip("tb_ops")
     source, image = tmp_path / "wild.cu", tmp_path / "wild.image"
     source.write_text("""
 #include "mychip.cuh"
@@ -55,7 +54,6 @@ except RuntimeError as error:
 
 
 def test_the_own_kernels_compute_what_the_cpu_does() -> None:
-    pytest.importorskip("tb_ops")
     code = """
 import torch, tb_ops
 x = torch.randn(5, 300)
@@ -66,5 +64,4 @@ assert {kernel.name: kernel.calls for kernel in tb_ops.vendor_kernels()} == {"my
 
 
 def test_the_kernels_of_tb_ops_compute_what_the_cpu_does() -> None:
-    pytest.importorskip("tb_ops")
     assert " 0 wrong" in run_python("-m", "tb_ops.device_kernels.check", "--step", "40")
