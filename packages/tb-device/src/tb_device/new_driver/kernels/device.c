@@ -69,6 +69,16 @@ static int start(Device *device, int memory, int socket) {
   return failed ? -1 : 0;
 }
 
+/* Keeps the chip's addresses free on the host, which cannot touch them. They begin where no program has anything, so that
+ * they are free in the chip's process as well, for each time that the driver is open. */
+static char *reserve(void) {
+  char *base = MAP_FAILED;
+  for (uint64_t place = 0x100000000000; base == MAP_FAILED && place < 0x200000000000; place += (uint64_t)1 << 32)
+    base = mmap((void *)(uintptr_t)place, SHARED_BYTES + DEVICE_BYTES, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  return base;
+}
+
 tb_status device_open(const tb_host *host, Device **out) {
   Device *device = calloc(1, sizeof *device);
   if (!device) return tb_fail(host, TB_OUT_OF_MEMORY, "no memory to open mychip");
@@ -77,9 +87,7 @@ tb_status device_open(const tb_host *host, Device **out) {
   device->host = host;
   pthread_mutex_init(&device->lock, NULL);
   const int memory = memfd_create("mychip memory", MFD_CLOEXEC);
-  /* The host keeps the chip's addresses free and cannot touch them. The hint is where no program has anything. */
-  device->base = mmap((void *)0x100000000000, SHARED_BYTES + DEVICE_BYTES, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  device->base = reserve();
   if (memory >= 0 && device->base != MAP_FAILED && ftruncate(memory, (off_t)SHARED_BYTES) == 0 &&
       mmap(device->base, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) != MAP_FAILED &&
       socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0 && start(device, memory, sockets[1]) == 0) {
