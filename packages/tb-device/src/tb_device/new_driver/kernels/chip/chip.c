@@ -178,19 +178,22 @@ __attribute__((noinline)) static void resume(Fiber *fiber) {
   setcontext(&fiber->start);
 }
 
+static void prepare(Fiber *fiber, char *stack) {
+  fiber->begun = fiber->done = 0;
+  getcontext(&fiber->start);
+  fiber->start.uc_stack = (stack_t){stack, 0, STACK_BYTES};
+  makecontext(&fiber->start, run_fiber, 0);
+}
+
 static void run_block(mychip_block *block, unsigned threads) {
   for (unsigned i = 0; i < threads; ++i) {
     const unsigned x = block->size.x, y = block->size.y;
     Fiber *fiber = &core.fibers[i];
     fiber->lane = (mychip_lane){{i % x, i / x % y, i / x / y}, block, wait_for_others};
-    if (!core.entry->barriers) {
+    if (core.entry->barriers)
+      prepare(fiber, core.stacks + i * STACK_BYTES);
+    else
       core.entry->run(&fiber->lane, core.arguments);
-      continue;
-    }
-    fiber->begun = fiber->done = 0;
-    getcontext(&fiber->start);
-    fiber->start.uc_stack = (stack_t){core.stacks + i * STACK_BYTES, 0, STACK_BYTES};
-    makecontext(&fiber->start, run_fiber, 0);
   }
   for (unsigned ended = core.entry->barriers ? 0 : threads; ended < threads;) {
     ended = 0;
