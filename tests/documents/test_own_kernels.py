@@ -1,4 +1,4 @@
-"""docs/own-kernels.md is right: its commands run in order, with its files, in an empty folder, and print what it shows."""
+"""docs/own-kernels.md is right: its commands run in an empty folder, with its files, and print what it shows."""
 
 from __future__ import annotations
 

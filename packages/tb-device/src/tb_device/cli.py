@@ -80,7 +80,9 @@ def _run(arguments: Sequence[str] | None) -> int:
             "--driver", metavar="X", help="a name, or a library's path with a slash; default: the one in use"
         )
         each.add_argument("--json", action="store_true", help="for programs")
-    create = commands.add_parser("new-driver", help="write the folder of a new driver, which builds and passes its level")
+    create = commands.add_parser(
+        "new-driver", help="write the folder of a new driver, which builds and passes its level"
+    )
     create.add_argument("name", help="letters, digits and underscores")
     create.add_argument("--language", choices=["c", "c++"], default="c", help="of the driver; default c")
     create.add_argument(

@@ -1,8 +1,8 @@
 """Writes the folder of a new driver: `tb-device new-driver mychip`.
 
 The templates beside this file are themselves working drivers called mychip: `both`, and one of `c`, `cpp` (level 0) and
-`kernels` (level 3), whose files come in the place of those in `both`. The name is replaced, and @LANGUAGE@ by the suffix
-of the driver's source.
+`kernels` (level 3), whose files come in the place of those in `both`. The name is replaced, and @LANGUAGE@ by the
+suffix of the driver's source.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def write(name: str, language: str = "c", into: Path | None = None, level: int =
     """Writes a driver's folder, `into`/`name`, and returns the files. Needs no driver and no compiler.
 
     language: "c" or "c++". into: by default the current folder; made if it is not there. level: of the driver, 0 or 3.
-    Raises InvalidArgumentError for the name, the language or the level, AlreadyExistsError if the folder is there already.
+    Raises InvalidArgumentError for the name, the language or the level, AlreadyExistsError if the folder is there
+    already.
     """
     check_name(name)
     if (level, language) not in TEMPLATES:

@@ -4,7 +4,7 @@ A pack is a folder with compiled images of tb-ops' kernels (the core set). tb-op
 driver names it in its table (tb/kernels.h), a wheel beside a driver by an entry point of the group tb.images (a
 function that returns the folder), a user by TB_KERNEL_IMAGES.
 
-Without --compiler, the compiler of the open driver (TB_DRIVER) makes images for its first device. With --kernels, the pack
+Without --compiler, the compiler of the open driver (TB_DRIVER) makes images for its first device. With --kernels, it
 has the kernels that a file names instead, such as those that a program used: tb_ops.device_kernels.used_kernels().
 """
 
@@ -84,7 +84,11 @@ def main() -> int:
     parser.add_argument("--lacks", default="", metavar="NAMES", help=f"of {', '.join(LACKS)}: what the devices lack")
     parser.add_argument("--only", default="", metavar="TEXT", help="kernels whose function has TEXT in it")
     parser.add_argument(
-        "--kernels", type=pathlib.Path, default=CORE_SET, metavar="FILE", help="rows of kernels; the core set by default"
+        "--kernels",
+        type=pathlib.Path,
+        default=CORE_SET,
+        metavar="FILE",
+        help="rows of kernels; by default the core set",
     )
     asked = parser.parse_args()
     try:

@@ -1,4 +1,4 @@
-/* device.c -- talks to the made-up chip (chip/), a process that this file starts. Here your chip's calls come in. */
+/* device.c -- talks to the invented chip (chip/), a process that this file starts. Here your chip's calls come in. */
 #define _GNU_SOURCE
 #include "device.h"
 

@@ -1,4 +1,4 @@
-/* chip.c -- the made-up chip: a process with memory of its own, which loads images and runs their kernels. A driver of
+/* chip.c -- the invented chip: a process with memory of its own, which loads images and runs their kernels. A driver of
  * real hardware has nothing of it. It ends when the other end of its socket is closed. */
 #define _GNU_SOURCE
 #undef _FORTIFY_SOURCE /* it takes a jump to another stack for a bug */
