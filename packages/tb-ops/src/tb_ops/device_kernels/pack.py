@@ -4,8 +4,8 @@ A pack is a folder with compiled images of tb-ops' kernels (the core set). tb-op
 driver names it in its table (tb/kernels.h), a wheel beside a driver by an entry point of the group tb.images (a
 function that returns the folder), a user by TB_KERNEL_IMAGES.
 
-Without --compiler, the compiler of the open driver (TB_DRIVER) makes images for its first device. With --kernels, it
-has the kernels that a file names instead, such as those that a program used: tb_ops.device_kernels.used_kernels().
+Without --compiler, the compiler of the open driver (TB_DRIVER) makes images for its first device. With --kernels, the
+pack has the kernels that a file names instead, such as those that a program used: tb_ops.device_kernels.used_kernels().
 """
 
 from __future__ import annotations
