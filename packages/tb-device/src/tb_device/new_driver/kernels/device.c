@@ -191,7 +191,10 @@ tb_status device_open_channel(Device *device, Channel **out) {
   memset(channel, 0, offsetof(Channel, piece));
   Answer answer;
   const tb_status opened = ask(device, OPEN_CHANNEL, (uintptr_t)channel, 0, NULL, &answer);
-  if (!opened) *out = channel;
+  if (opened)
+    device_release(device, channel);
+  else
+    *out = channel;
   return opened;
 }
 

@@ -83,7 +83,7 @@ static tb_status mem_alloc(tb_driver *self, int32_t device, uint64_t size, uint6
 static tb_status release(tb_driver *self, void *block) {
   if (!block) return TB_OK;
   const tb_status status = device_release(self->device, block);
-  if (!status) self->blocks--;
+  if (!tb_is_refusal(status)) self->blocks--; /* gone with a lost device, too (E8) */
   return status;
 }
 
