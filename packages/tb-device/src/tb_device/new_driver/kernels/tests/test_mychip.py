@@ -40,8 +40,8 @@ def test_a_kernel_that_leaves_its_memory_loses_the_device_and_says_so(tmp_path: 
 __global__ void wild(tb_image_tensor) { *(volatile int *)8 = 1; }
 KERNEL(wild, 1, false)
 """)
-    compiler = [ROOT / "build" / "mychip-cc", "-I", tb_device.get_include()]
-    subprocess.run([*compiler, "-o", image, source], check=True)
+    compiler = [str(ROOT / "build" / "mychip-cc"), "-I", tb_device.get_include()]
+    subprocess.run([*compiler, "-o", str(image), str(source)], check=True)
     code = f"""
 import torch, tb_ops
 tb_ops.load_kernel({str(image)!r}, "wild")(torch.empty(1, device="tb"))
