@@ -235,6 +235,21 @@ def test_multiply_adds_without_fma_round_once(pairs: ctypes.CDLL) -> None:
     np.testing.assert_array_equal(out, exact)
 
 
+def test_multiply_adds_without_fma_round_once_where_the_product_decides_a_tie(pairs: ctypes.CDLL) -> None:
+    """A sum of floats that is rounded to nearest in between loses what decides; rounded to odd, it does not."""
+    random = np.random.default_rng(4)
+    a = np.float32(1) + random.random(10_000, dtype=np.float32)
+    b = np.float32(1) / a  # the product is nearly 1, which is half of the step of the floats around 2^24
+    c = (2.0**24 + 2.0 * random.integers(0, 2**22, a.size)).astype(np.float32)
+    one = [float.fromhex(text) for text in ("0x1.6abb88p+0", "0x1.6f7762p+0", "0x1.c9e56ap+10")]  # of another size
+    a, b, c = (np.append(x, np.float32(y)) for x, y in zip((a, b, c), one, strict=True))
+    out, exact = np.empty((2, a.size), np.float32)
+    pairs.fused(*pointers(a, b, c, out, exact), a.size)
+    np.testing.assert_array_equal(out, exact)
+    product = a.astype(np.float64) * b
+    assert np.count_nonzero(exact != (product.astype(np.float32) + c)) > 1000  # the last digits of products do decide
+
+
 KERNELS = """
 #include "advanced_indexing.cuh"
 #include "binary.cuh"

@@ -127,6 +127,22 @@ assert not [kernel for kernel in tb_ops.vendor_kernels() if kernel.problem]
     assert "serves nothing" not in done.stderr
 
 
+def test_a_name_of_another_operations_entry_is_refused(run_with: Run) -> None:
+    code = """
+declare = lambda: tb_ops._core.serve_defined("devops::scale.result_out", "devops.mix")
+declare()
+print(raised(lambda: torch.ones(1, device="tb")))
+"""
+    text = "The declaration of devops::scale.result_out names the entry devops.mix of "
+    assert text in run_with(code, "cpu").stdout
+    assert "None" in run_with(code, "sim").stdout  # the table is for the cpu driver
+    opened = code.replace("declare()", 'torch.ones(1, device="tb")\nprint(raised(declare))', 1)
+    refusal, use = run_with(opened, "cpu").stdout.splitlines()
+    assert text in refusal
+    assert "which serves devops::mix.rows_out. Name an entry whose operation is devops::scale.result_out" in refusal
+    assert use == "None"
+
+
 def test_without_the_table_the_host_computes_it_counted(run_with: Run) -> None:
     code = """
 import _operators

@@ -69,6 +69,29 @@ assert torch.equal(out.cpu(), x.cpu() * 4)
     run_with(code, driver)
 
 
+def test_a_capture_contains_kernels_of_images(run_with: Run) -> None:
+    code = """
+scale = load("scale")
+load("described").register("aten::erfinv.out")
+x, out = on_tb(4, 6), torch.zeros(4, 6, device="tb")
+scale(x, 2.0, None, 1, out), torch.erfinv(x)  # a capture runs nothing for the first time
+out.zero_()
+graph = torch.tb.Graph()
+with torch.tb.graph(graph):
+    scale(x, 3.0, None, 2, out)
+    described = torch.erfinv(out)
+assert out.cpu().count_nonzero() == 0  # nothing ran yet
+assert tb_ops.vendor_kernels()[0].calls == 2 and not tb_ops.vendor_kernels()[0].left, tb_ops.vendor_kernels()
+for _ in range(2):
+    x.copy_(torch.randn(4, 6))
+    graph.replay()
+    torch.testing.assert_close(out.cpu(), x.cpu() * 6)
+    assert torch.equal(described.cpu(), out.cpu() + 1000 * 2 + 100 * 4 + 8)
+assert not tb_ops.fallbacks()
+"""
+    run_with(code, "cpu")
+
+
 def test_what_a_kernel_cannot_take_is_refused_by_name(run_with: Run) -> None:
     code = """
 scale = load("scale")

@@ -183,6 +183,7 @@ def test_with_a_pack_no_compiler_is_needed(
     [compiled, found, packed] = counts(run_on(ADD, VENDOR_WAY="images", PATH=path))
     assert (compiled, found) == (0, 0)
     assert packed >= 1
+    assert counts(run_on(ADD, VENDOR_WAY="all", PATH=path)) == (0, 0, packed)  # the table has shim and compiler too
     assert counts(run_on(ADD, TB_KERNEL_IMAGES=f"/nowhere:{folder}", PATH=path)) == (0, 0, packed)
     (vendor / "vendor-1.0.dist-info" / "entry_points.txt").write_text("[tb.images]\nvendor = vendor:images\n")
     assert counts(run_on(ADD, PATH=path)) == (0, 0, packed)
@@ -211,6 +212,7 @@ def test_a_pack_of_another_shim_or_of_other_kernels_is_not_used(
 
 def test_a_pack_is_not_mixed_from_two_shims(vendor: pathlib.Path) -> None:
     kernel = Kernel("elementwise.cuh", "pointwise<Add, float>", "PointwiseArguments", 256, False)
+    make_pack(str(vendor / "images"), str(vendor / "mycc"), "mychip", str(vendor / "mychip.cuh"), [kernel])
     make_pack(str(vendor / "images"), str(vendor / "mycc"), "mychip", str(vendor / "mychip.cuh"), [kernel])
     (vendor / "mychip_more.h").write_text("// Another one.\n")
     with pytest.raises(RuntimeError, match="has images that were compiled with another shim"):

@@ -20,7 +20,7 @@ LIST = pathlib.Path(__file__).parents[2] / "packages/tb-ops/src/tb_ops/device_ke
 
 RANDOM = """
 import json, torch, tb_ops
-from tb_ops.device_kernels import Kernel, row
+from tb_ops.device_kernels import row, used_kernels
 for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
     x = torch.empty(33, dtype=dtype, device="tb")
     x.uniform_(), x.normal_(), x.bernoulli_(0.3), x.random_(), x.random_(-7, 93), x.exponential_()
@@ -28,7 +28,7 @@ for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
 for dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool):
     x = torch.empty(33, dtype=dtype, device="tb")
     x.random_(), x.bernoulli_(0.3)
-print(json.dumps({"kernels": [row(Kernel(*kernel)) for kernel in tb_ops._core.used_kernels()]}))
+print(json.dumps({"kernels": [row(kernel) for kernel in used_kernels()]}))
 """
 OTHER_TYPES = (("float", ("Half", "Bfloat", "double")), ("Long", ("int",)), ("int", ("Long",)))
 

@@ -93,7 +93,7 @@ def test_an_invalid_name_is_refused_and_nothing_is_written(name: str, tmp_path: 
 
 
 def test_a_language_without_template_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"c, c\+\+"):
+    with pytest.raises(InvalidArgumentError, match=r"in 'rust': there are level 0 in c, level 0 in c\+\+, level 3"):
         new_driver.write("mychip", "rust", tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -182,8 +182,10 @@ void bind_backends(nb::module_ &m) {
       nb::sig("def vendor_kernels() -> list[tuple[str, str, str, int, dict[str, int], str]]"),
       "(name, operation, where it is from, calls that it ran, calls that it left to others by reason, why it serves "
       "nothing or \"\") of each entry of the vendor's tables.");
-  m.def("serve_defined", &ops::vendor::serve_defined, "operation"_a, nb::call_guard<nb::gil_scoped_release>(),
-        "Registers the kernels of the tables' entries of an operator that was defined after initialize().");
+  m.def(
+      "serve_defined", &ops::vendor::serve_defined, "operation"_a, "entry"_a, nb::call_guard<nb::gil_scoped_release>(),
+      "Registers the kernels of the tables' entries of an operator, whose declaration names one of them. RuntimeError, "
+      "here or at the first use of the device, if that is an entry of another operation.");
   m.def(
       "cuda_operators",
       [] {

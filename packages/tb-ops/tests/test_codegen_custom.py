@@ -107,7 +107,7 @@ def test_an_operator_with_a_kernel_of_the_device_has_an_overload_with_out(read):
     assert "mix_rows_tb" not in image
     assert 'TORCH_CHECK_NOT_IMPLEMENTED(false, "mychip::mix.rows runs on tb devices by the kernel mix' in image
     table = emit.file_text(read(HEAD + entry + "    kernel: {table: mychip.mix, host: mychip::mix}\n" + rules))
-    assert 'tb::serve_by_table("mychip::mix.rows_out")' in table
+    assert 'tb::serve_by_table("mychip::mix.rows_out", "mychip.mix")' in table
     assert "mychip::mix(x, weight, out, norm);" in table
 
 

@@ -6,6 +6,9 @@
  *
  * The sets register in one order, which tb_ops.backends() shows. Where two register a kernel for an operator, the later
  * one's runs: that is PyTorch's rule, without its warning. Kernels by tb/kernels.h come last, in front of all.
+ *
+ * A set cannot replace the default kernel, which runs operators that no set has: the counted CPU fallback, or what
+ * tb-ops' set for CUDA puts in its place. It registers each operator that it computes.
  */
 #ifndef TB_OPERATOR_BACKEND_H
 #define TB_OPERATOR_BACKEND_H

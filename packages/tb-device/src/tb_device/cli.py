@@ -52,11 +52,11 @@ def _show_explain(name: str | None, as_json: bool) -> int:
     return 0
 
 
-def _new_driver(name: str, language: str, into: str | None) -> int:
+def _new_driver(name: str, language: str, into: str | None, level: int) -> int:
     from . import new_driver
 
-    written = new_driver.write(name, language, None if into is None else Path(into))
-    print(new_driver.report(name, written))
+    written = new_driver.write(name, language, None if into is None else Path(into), level)
+    print(new_driver.report(name, written, level))
     return 0
 
 
@@ -80,9 +80,14 @@ def _run(arguments: Sequence[str] | None) -> int:
             "--driver", metavar="X", help="a name, or a library's path with a slash; default: the one in use"
         )
         each.add_argument("--json", action="store_true", help="for programs")
-    create = commands.add_parser("new-driver", help="write the folder of a new driver, which builds and passes level 0")
+    create = commands.add_parser(
+        "new-driver", help="write the folder of a new driver, which builds and passes its level"
+    )
     create.add_argument("name", help="letters, digits and underscores")
     create.add_argument("--language", choices=["c", "c++"], default="c", help="of the driver; default c")
+    create.add_argument(
+        "--level", type=int, choices=[0, 3], default=0, help="0: memory and copies (the default); 3: with kernels, in C"
+    )
     create.add_argument("--into", metavar="FOLDER", help="where the new folder goes; default: here")
     contract = commands.add_parser("contract", help="prove a driver against the device ABI")
     if "contract" in (sys.argv[1:] if arguments is None else arguments):  # its modules load only when it is asked for
@@ -101,7 +106,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if chosen.command == "explain":
             return _show_explain(chosen.driver, chosen.json)
         if chosen.command == "new-driver":
-            return _new_driver(chosen.name, chosen.language, chosen.into)
+            return _new_driver(chosen.name, chosen.language, chosen.into, chosen.level)
         if chosen.command == "contract":
             return command.run(chosen)
     except Error as error:

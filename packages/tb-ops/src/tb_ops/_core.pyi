@@ -161,9 +161,9 @@ def serve_by_image(image: Image, operation: str, source: str, dtypes: int, block
     """
     The image serves an operator, by its overload with out=, for tensors of these dtypes (bits of TB_DTYPE_BIT).
     """
-def serve_defined(operation: str) -> None:
+def serve_defined(operation: str, entry: str) -> None:
     """
-    Registers the kernels of the tables' entries of an operator that was defined after initialize().
+    Registers the kernels of the tables' entries of an operator, whose declaration names one of them. RuntimeError, here or at the first use of the device, if that is an entry of another operation.
     """
 def set_added_backends(backends: list[tuple[typing.Any, str]]) -> None:
     """

@@ -98,6 +98,19 @@ void enter(const Forms &forms, const std::vector<Entry *> &entries) {
 
 std::mutex entering;
 bool installed = false;
+std::map<std::string, std::string> declared; // operations, and the entries that their declarations name
+
+// Throws c10::Error if the name is an entry's of other operations only. Tables that lack the name may be of other drivers.
+void check_declared(const std::string &operation, const std::string &name) {
+  const Entry *other = nullptr;
+  for (const Entry *entry : entries())
+    if (entry->kernel.name == name) {
+      if (entry->kernel.operation == operation) return;
+      other = entry;
+    }
+  TORCH_CHECK(!other, "The declaration of ", operation, " names the entry ", name, " of ", other->source,
+              ", which serves ", other->kernel.operation, ". Name an entry whose operation is ", operation);
+}
 
 } // namespace
 
@@ -116,6 +129,7 @@ bool serves(const Runtime &) { return true; }
 
 void install(torch::Library &, torch::Library &) {
   const std::lock_guard guard(entering);
+  for (const auto &[operation, name] : declared) check_declared(operation, name);
   std::map<std::string, std::vector<Entry *>> operations;
   for (Entry *entry : entries()) operations[entry->kernel.operation].push_back(entry);
   for (const auto &[operation, of_operation] : operations) {
@@ -145,8 +159,10 @@ void serve(std::unique_ptr<Entry> entry) {
   if (installed) enter(forms, {added});
 }
 
-void serve_defined(const std::string &operation) {
+void serve_defined(const std::string &operation, const std::string &name) {
   const std::lock_guard guard(entering);
+  if (installed) check_declared(operation, name);
+  declared[operation] = name;
   if (!installed) return;
   std::vector<Entry *> waiting;
   for (Entry *entry : entries())

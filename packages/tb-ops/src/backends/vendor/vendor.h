@@ -21,8 +21,9 @@ void install(torch::Library &aten, torch::Library &autograd);
 // Adds an entry, and registers its kernel if install() has run. Throws c10::Error, and adds nothing, if it cannot serve
 // its operator. The caller must not hold Python's lock.
 void serve(std::unique_ptr<Entry> entry);
-// Registers the kernels of the entries of an operator that was defined after install(). Does nothing before install().
-void serve_defined(const std::string &operation);
+// Registers the kernels of the entries of an operator whose declaration names one, if install() has run. Throws c10::Error,
+// here or in install(), if the name is of an entry of another operation.
+void serve_defined(const std::string &operation, const std::string &name);
 
 // "aten::gelu.out".
 std::optional<c10::OperatorHandle> find_operation(const std::string &operation);

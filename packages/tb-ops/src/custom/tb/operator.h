@@ -59,10 +59,11 @@ inline int serve_by_image(const void *inside, const char *file, const char *entr
   return done != nullptr;
 }
 
-// Lets the entries of tables (tb/kernels.h) serve an operator that this library defined. As above.
-inline int serve_by_table(const char *operation) {
+// Lets the entries of tables (tb/kernels.h) serve an operator that this library defined, and whose declaration names
+// `entry`. As above.
+inline int serve_by_table(const char *operation, const char *entry) {
   PyObject *core = PyImport_ImportModule("tb_ops._core");
-  PyObject *done = core ? PyObject_CallMethod(core, "serve_defined", "s", operation) : nullptr;
+  PyObject *done = core ? PyObject_CallMethod(core, "serve_defined", "ss", operation, entry) : nullptr;
   Py_XDECREF(core);
   Py_XDECREF(done);
   return done != nullptr;

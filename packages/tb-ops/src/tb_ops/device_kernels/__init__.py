@@ -32,7 +32,24 @@ def core_set() -> list[Kernel]:
     Raises:
         FileNotFoundError: the installation is incomplete.
     """
-    return [kernel_of(line) for line in CORE_SET.read_text().splitlines() if not line.startswith("#")]
+    return read_kernels(CORE_SET)
+
+
+def read_kernels(file: pathlib.Path) -> list[Kernel]:
+    """The kernels of a file with a row (`row`) in each line; lines that begin with # are left out.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a line is no row.
+    """
+    return [kernel_of(line) for line in file.read_text().splitlines() if not line.startswith("#")]
+
+
+def used_kernels() -> list[Kernel]:
+    """The kernels that this process has looked for so far, in the order of their rows."""
+    from tb_ops import _core
+
+    return sorted(Kernel(*kernel) for kernel in _core.used_kernels())
 
 
 def kernel_of(row: str) -> Kernel:

@@ -16,8 +16,7 @@ import tb_device
 import torch
 from torch import Tensor
 
-from tb_ops import _core
-from tb_ops.device_kernels import Kernel, core_set, row
+from tb_ops.device_kernels import core_set, row, used_kernels
 from tb_ops.device_kernels.case_inputs import Case
 from tb_ops.device_kernels.cases import GROUPS
 
@@ -55,7 +54,7 @@ def run_groups(groups: list[str], step: int) -> dict[str, Any]:
         "driver": torch.tb.get_device_properties(0).driver,  # type: ignore[attr-defined]
         "cases": len(cases),
         "wrong": wrong,
-        "kernels": [row(Kernel(*kernel)) for kernel in _core.used_kernels()],
+        "kernels": [row(kernel) for kernel in used_kernels()],
     }
 
 

@@ -4,20 +4,22 @@ A pack is a folder with compiled images of tb-ops' kernels (the core set). tb-op
 driver names it in its table (tb/kernels.h), a wheel beside a driver by an entry point of the group tb.images (a
 function that returns the folder), a user by TB_KERNEL_IMAGES.
 
-Without --compiler, the compiler of the open driver (TB_DRIVER) makes images for its first device.
+Without --compiler, the compiler of the open driver (TB_DRIVER) makes images for its first device. With --kernels, the
+pack has the kernels that a file names instead, such as those that a program used: tb_ops.device_kernels.used_kernels().
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import pathlib
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import tb_device
 
 from tb_ops import _core, initialize
-from tb_ops.device_kernels import Kernel, core_set
+from tb_ops.device_kernels import CORE_SET, Kernel, read_kernels
 
 LACKS = ("float64", "atomic64", "float_atomics", "fma")
 """What a device's kernels may have to do without: TB_LACKS_* of tb/driver.h."""
@@ -81,8 +83,18 @@ def main() -> int:
     parser.add_argument("--shim", default="", help="a header's file, for a command (docs/writing-device-kernels.md)")
     parser.add_argument("--lacks", default="", metavar="NAMES", help=f"of {', '.join(LACKS)}: what the devices lack")
     parser.add_argument("--only", default="", metavar="TEXT", help="kernels whose function has TEXT in it")
+    parser.add_argument(
+        "--kernels",
+        type=pathlib.Path,
+        default=CORE_SET,
+        metavar="FILE",
+        help="rows of kernels; by default the core set",
+    )
     asked = parser.parse_args()
-    kernels = [kernel for kernel in core_set() if asked.only in kernel.function]
+    try:
+        kernels = [kernel for kernel in read_kernels(asked.kernels) if asked.only in kernel.function]
+    except (OSError, ValueError) as error:
+        parser.error(f"--kernels {asked.kernels} is no file with a row of core_set.txt in each line: {error}")
     lacks = frozenset(filter(None, asked.lacks.split(",")))
     if unknown := lacks.difference(LACKS):
         parser.error(f"--lacks knows {', '.join(LACKS)}, not {', '.join(sorted(unknown))}")

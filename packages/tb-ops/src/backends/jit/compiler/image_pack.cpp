@@ -35,13 +35,19 @@ std::vector<std::string> folders() {
   return out;
 }
 
+// A pack's shim is the text that create() has written, as it is: its headers are in it already.
+Shim pack_shim(const std::string &file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {"shim.cuh", {std::istreambuf_iterator<char>(stream), {}}};
+}
+
 } // namespace
 
 void add_image_pack(std::string folder) { added.push_back(std::move(folder)); }
 
 ImagePack::ImagePack(std::string given, const std::string &architecture)
     : folder(std::move(given)), place_(folder + "/" + architecture) {
-  if (fs::is_regular_file(place_ + shim_file)) shim_ = read_shim(place_ + shim_file, "the pack of images " + folder);
+  if (fs::is_regular_file(place_ + shim_file)) shim_ = pack_shim(place_ + shim_file);
 }
 
 bool ImagePack::exists() const { return !shim_.text.empty(); }
@@ -57,7 +63,8 @@ void ImagePack::create(const Shim &shim) {
   std::error_code error;
   fs::create_directories(place_, error);
   std::ofstream(place_ + shim_file) << shim.text;
-  shim_ = read_shim(place_ + shim_file, "the pack of images " + folder);
+  shim_ = pack_shim(place_ + shim_file);
+  TORCH_CHECK(has_shim(shim), "the pack ", folder, " cannot be written: ", place_, shim_file);
 }
 
 void ImagePack::write(const Instance &instance, const std::string &image) const {

@@ -238,7 +238,7 @@ def _served(declaration: Declaration, custom: CustomOperator) -> str:
     kernel, operation = custom.device_kernel, f"{declaration.library}::{_out_name(custom)}"
     if kernel is None:
         return ""
-    call = f'tb::serve_by_table("{operation}")'
+    call = f'tb::serve_by_table("{operation}", {_quoted(kernel.entry)})'
     if kernel.image:
         dtypes = ",".join(kernel.dtypes)
         image, entry = _quoted(kernel.image), _quoted(kernel.entry)
