@@ -35,17 +35,28 @@ __device__ inline Long row_offset(const ChannelRows &rows, Long sample, Long cha
   return sample * rows.batch_stride + channel * rows.channel_stride + place * rows.stride;
 }
 
+template <class Index, class Visit>
+__device__ inline void visit_elements(const ChannelNormArguments &a, const Region &region, const Visit &visit) {
+  const bool channels_last = a.input.channel_stride == 1;
+  const Index inner = static_cast<Index>(channels_last ? region.channels : a.space),
+              outer = static_cast<Index>(channels_last ? a.space : region.channels),
+              size = static_cast<Index>(region_size(a, region));
+  for (Index i = threadIdx.x; i < size; i += blockDim.x) {
+    const Index row = i / inner, sample = row / outer;
+    const Long low = static_cast<Long>(i - row * inner), high = static_cast<Long>(row - sample * outer);
+    visit(region.sample + static_cast<Long>(sample), region.channel + (channels_last ? low : high),
+          channels_last ? high : low);
+  }
+}
+
 // Calls visit(sample, channel, place) for this thread's elements of the region. Neighbouring threads get neighbours in
 // memory.
 template <class Visit>
 __device__ inline void visit_region(const ChannelNormArguments &a, const Region &region, const Visit &visit) {
-  const bool channels_last = a.input.channel_stride == 1;
-  const Long size = region_size(a, region);
-  for (Long i = threadIdx.x; i < size; i += blockDim.x) {
-    const Long place = channels_last ? i / region.channels % a.space : i % a.space;
-    const Long channel = channels_last ? i % region.channels : i / a.space % region.channels;
-    visit(region.sample + i / a.space / region.channels, region.channel + channel, place);
-  }
+  if (region_size(a, region) <= 0x7FFFFFFF) // 64-bit divisions cost a GPU several times as much as 32-bit ones
+    visit_elements<unsigned>(a, region, visit);
+  else
+    visit_elements<Unsigned>(a, region, visit);
 }
 
 // Which mean and rstd belong to a channel of a sample.
@@ -120,8 +131,7 @@ template <class Index> __device__ inline ChannelPlace find_channel_place(const C
   return {static_cast<Long>(sample), channels_last ? low : high, channels_last ? high : low};
 }
 __device__ inline ChannelPlace channel_place(const ChannelNormArguments &a, Long i) {
-  if (a.batch * a.channels * a.space <= 0x7FFFFFFF) // 64-bit divisions cost a GPU several times as much as 32-bit ones
-    return find_channel_place<unsigned>(a, static_cast<unsigned>(i));
+  if (a.batch * a.channels * a.space <= 0x7FFFFFFF) return find_channel_place<unsigned>(a, static_cast<unsigned>(i));
   return find_channel_place<Unsigned>(a, static_cast<Unsigned>(i));
 }
 

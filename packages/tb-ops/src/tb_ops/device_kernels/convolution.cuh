@@ -29,24 +29,31 @@ __device__ inline Long places(const ConvolutionArguments &a) {
 }
 __device__ inline Long taps(const ConvolutionArguments &a) { return a.depth * a.kernel[0] * a.kernel[1] * a.kernel[2]; }
 
-template <bool transposed>
-__device__ inline ConvolutionIndex place_index(const ConvolutionArguments &a, Long group, Long i) {
+template <bool transposed, class Index>
+__device__ inline ConvolutionIndex find_place_index(const ConvolutionArguments &a, Long group, Index i) {
   ConvolutionIndex index{};
-  index.inside = i < places(a);
-  if (!index.inside) return index;
+  index.inside = true;
   index.source = group * a.depth * a.source.channel_stride;
   index.other = group * a.rows * a.target.channel_stride;
   for (int d = 2; d >= 0; d--) {
-    const Long next = i / a.target.sizes[d], place = i - next * a.target.sizes[d];
+    const Index size = static_cast<Index>(a.target.sizes[d]), next = i / size;
+    const Long place = static_cast<Long>(i - next * size);
     const Long at = transposed ? place + a.padding[d] : place * a.stride[d] - a.padding[d];
     index.at[d] = static_cast<int>(at);
     if (!transposed) index.source += at * a.source.strides[d];
     index.other += place * a.target.strides[d];
     i = next;
   }
-  index.source += i * a.source.batch_stride;
-  index.other += i * a.target.batch_stride;
+  index.source += static_cast<Long>(i) * a.source.batch_stride;
+  index.other += static_cast<Long>(i) * a.target.batch_stride;
   return index;
+}
+template <bool transposed>
+__device__ inline ConvolutionIndex place_index(const ConvolutionArguments &a, Long group, Long i) {
+  const Long count = places(a);
+  if (i >= count) return {};
+  if (count <= 0x7FFFFFFF) return find_place_index<transposed>(a, group, static_cast<unsigned>(i));
+  return find_place_index<transposed>(a, group, static_cast<Unsigned>(i));
 }
 
 // Taps are in the order of the source's memory: channels are the fastest in a source that is channels-last.
@@ -55,18 +62,21 @@ __device__ inline ConvolutionIndex tap_index(const ConvolutionArguments &a, Long
   ConvolutionIndex index{};
   index.inside = i < taps(a);
   if (!index.inside) return index;
-  const Long window = a.kernel[0] * a.kernel[1] * a.kernel[2];
+  // 64-bit divisions cost a GPU several times as much as 32-bit ones. A group has less than 2^31 taps.
+  const unsigned tap = static_cast<unsigned>(i), depth = static_cast<unsigned>(a.depth),
+                 window = static_cast<unsigned>(a.kernel[0] * a.kernel[1] * a.kernel[2]);
   const bool channels_last = a.source.channel_stride == 1;
-  const Long channel = channels_last ? i % a.depth : i / window;
-  i = channels_last ? i / a.depth : i % window;
+  const unsigned channel = channels_last ? tap % depth : tap / window;
+  unsigned rest = channels_last ? tap / depth : tap % window;
   index.source = channel * a.source.channel_stride;
   index.other = group * a.weight_group + channel * a.weight_depth;
   for (int d = 2; d >= 0; d--) {
-    const Long next = i / a.kernel[d], number = i - next * a.kernel[d], at = number * a.dilation[d];
+    const unsigned kernel = static_cast<unsigned>(a.kernel[d]), next = rest / kernel, number = rest - next * kernel;
+    const Long at = number * a.dilation[d];
     index.at[d] = static_cast<int>(at);
     if (!transposed) index.source += at * a.source.strides[d];
     index.other += number * a.weight_strides[d];
-    i = next;
+    rest = next;
   }
   return index;
 }

@@ -38,7 +38,7 @@ bool normable(const Tensor &input, std::initializer_list<const Tensor *> vectors
          (type == input.scalar_type() || (type == c10::kFloat && input.element_size() == 2));
 }
 
-// Throws if a vector has no element for each channel. `names` are theirs.
+// Throws if a vector has no element for each channel.
 void check_vectors(int64_t channels, const char *name, std::initializer_list<const Tensor *> vectors) {
   for (const Tensor *vector : vectors)
     TORCH_CHECK(!vector->defined() || (vector->dim() == 1 && vector->numel() == channels), name,

@@ -10,6 +10,8 @@
 #include <ATen/ops/convolution_ops.h>
 #include <ATen/ops/sum_ops.h>
 
+#include <limits>
+
 namespace tb::ops::jit {
 namespace {
 
@@ -21,11 +23,12 @@ struct ConvolutionNumbers {
   int64_t groups;
 };
 
+// The first of the others is the weight, whose numbers kernels count in 32 bits.
 bool convolvable(const Tensor &input, std::initializer_list<const Tensor *> others) {
   for (const Tensor *tensor : others)
     if (tensor->defined() && (tensor->scalar_type() != input.scalar_type() || !supported({tensor}))) return false;
   return supported({&input}) && c10::isFloatingType(input.scalar_type()) && input.dim() >= 3 && input.dim() <= 5 &&
-         moderate(input);
+         moderate(input) && (*others.begin())->numel() < std::numeric_limits<int32_t>::max();
 }
 
 // Results are channels-last if the input or the weight is.
