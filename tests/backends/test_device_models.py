@@ -7,9 +7,6 @@ import json
 import pytest
 from conftest import ROOT, RunPython
 
-CONVOLUTION = {"aten::convolution", "aten::convolution_backward"}
-"""What the first layer of the vision transformer may leave to the CPU."""
-
 TRAINING = """
     import json, sys, torch
     from examples.demo.settings import ModelSettings
@@ -49,13 +46,12 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_a_model_trains_as_on_the_cpu_without_a_fallback(
     model: str, run_python: RunPython, variables: dict[str, str]
 ) -> None:
-    mode = "allow" if model == "vit" else "error"
-    done = run_python(TRAINING % model, env={**variables, "TB_FALLBACK": mode}, timeout=400)
+    done = run_python(TRAINING % model, env={**variables, "TB_FALLBACK": "error"}, timeout=400)
     report = json.loads(done.stdout.splitlines()[-1])
     assert len(report["found"]) == 20
     assert report["found"] == pytest.approx(report["expected"], rel=1e-4)
     assert report["found"][-1] < report["found"][0]
-    assert set(report["fallen"]) <= (CONVOLUTION if model == "vit" else set())
+    assert report["fallen"] == []
 
 
 GENERATION = """

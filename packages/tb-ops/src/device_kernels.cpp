@@ -108,6 +108,7 @@ void bind_device_kernels(nb::module_ &m) {
              const InstanceRow &row, const std::string &defines) {
             const jit::ImagePack pack(folder, architecture);
             const jit::Instance kernel = instance(row, defines);
+            if (const std::string there = pack.find(kernel); !there.empty()) return there.size();
             const std::string image = compiler.compile(jit::make_source(kernel, compiler.shim()));
             pack.write(kernel, image);
             return image.size();
@@ -115,8 +116,8 @@ void bind_device_kernels(nb::module_ &m) {
           "folder"_a, "architecture"_a, "kernel"_a, "defines"_a, nb::call_guard<nb::gil_scoped_release>(),
           nb::sig("def compile_into(self, folder: str, architecture: str, kernel: tuple[str, str, str, int, bool], "
                   "defines: str) -> int"),
-          "Compiles a kernel into a pack that begin_pack() made, and returns the image's bytes. RuntimeError with the "
-          "compiler's messages. Any thread may call this.");
+          "Compiles a kernel into a pack that begin_pack() made, unless the pack has it, and returns the image's bytes. "
+          "RuntimeError with the compiler's messages. Any thread may call this.");
 }
 
 void bind_images(nb::module_ &m) {

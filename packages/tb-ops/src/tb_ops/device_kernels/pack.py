@@ -36,7 +36,7 @@ def make_pack(
     """Compiles kernels into a folder. Returns the images' bytes, and the compiler's texts for the kernels that fail.
 
     Arguments:
-        compiler: None for the open driver's, which also says the architecture and what its device lacks.
+        compiler: None for the open driver's, which also says the architecture, and more of what its device lacks.
         lacks: names of LACKS.
 
     Raises:
@@ -51,7 +51,7 @@ def make_pack(
         initialize()
         architecture = architecture or _core.architecture(0)
         chosen = _core.KernelCompiler.of_device(0, architecture)
-        lacks = frozenset(tb_device.get_device_properties(0).lacks)
+        lacks |= frozenset(tb_device.get_device_properties(0).lacks)
     if "float64" in lacks:
         kernels = [kernel for kernel in kernels if "double" not in kernel.function]
     defines = _core.kernel_defines("float64" not in lacks, "fma" not in lacks)
