@@ -1,8 +1,8 @@
 """Trains models on the device tb beside stock CPU: python -m opencl.models [NAME...].
 
 Each model is trained 20 steps from the same weights and batches. The status is 1 if a loss differs by more than 1e-4 of
-it, or if an operator fell back to the CPU. The last column is the time of a step on tb in those of stock CPU: medians of
-interleaved steps behind the compared ones.
+it, or if an operator fell back to the CPU. The last figure is the time of a step on tb in those of stock CPU: the
+median of interleaved steps behind the compared ones.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ TOLERANCE = 1e-4
 ROUNDS = 10  # of timed steps
 
 
-def _case(
-    make: Callable[[], tuple[torch.nn.Module, tuple[torch.Tensor, torch.Tensor], Callable[..., torch.Tensor]]],
-) -> Case:
+Made = tuple[torch.nn.Module, tuple[torch.Tensor, torch.Tensor], Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]
+
+
+def _case(make: Callable[[], Made]) -> Case:
     model, (inputs, targets), loss = make()
     return Case(model, inputs, targets, loss)
 
@@ -65,10 +66,9 @@ def check(name: str) -> bool:
     fallen = [row.operator for row in torch.tb.fallbacks()]  # type: ignore[attr-defined]
     ratio = statistics.median(seconds(on_tb) / seconds(on_cpu) for _ in range(ROUNDS))
     good = worst <= TOLERANCE and not fallen and found[-1] < found[0]
-    print(
-        f"{name}: loss {found[0]:.4f} to {found[-1]:.4f}, greatest difference {worst:.1e}, fallbacks {fallen or 'none'}, "
-        f"{ratio:.1f} times stock CPU's step{'' if good else ': WRONG'}"
-    )
+    losses = f"loss {found[0]:.4f} to {found[-1]:.4f}, greatest difference {worst:.1e}"
+    verdict = "" if good else ": WRONG"
+    print(f"{name}: {losses}, fallbacks {fallen or 'none'}, {ratio:.1f} times stock CPU's step{verdict}")
     return good
 
 
@@ -78,7 +78,8 @@ def main() -> int:
     names = parser.parse_args().names or list(MODELS)
     if unknown := [name for name in names if name not in MODELS]:
         parser.error(f"no model is called {', '.join(unknown)}: there are {', '.join(MODELS)}")
-    return 0 if all([check(name) for name in names]) else 1
+    wrong = [name for name in names if not check(name)]
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
