@@ -1,11 +1,11 @@
 // Opening the driver, and the table that it gives.
 #include <cstdio>
 
-#include "driver.h"
-#include "kernels/kernels_table.h"
-#include "modules/slots.h"
+#include "driver/driver.h"
 #include "opencl/failure.h"
-#include "streams/slots.h"
+#include "slots/kernels_table.h"
+#include "slots/modules.h"
+#include "slots/streams.h"
 
 namespace tb::opencl {
 namespace {

@@ -116,7 +116,8 @@ void bind_device_kernels(nb::module_ &m) {
           "folder"_a, "architecture"_a, "kernel"_a, "defines"_a, nb::call_guard<nb::gil_scoped_release>(),
           nb::sig("def compile_into(self, folder: str, architecture: str, kernel: tuple[str, str, str, int, bool], "
                   "defines: str) -> int"),
-          "Compiles a kernel into a pack that begin_pack() made, unless the pack has it, and returns the image's bytes. "
+          "Compiles a kernel into a pack that begin_pack() made, unless the pack has it, and returns the image's "
+          "bytes. "
           "RuntimeError with the compiler's messages. Any thread may call this.");
 }
 

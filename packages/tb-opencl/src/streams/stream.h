@@ -22,6 +22,8 @@ struct Point {
 // What became of a point: TB_OK, TB_NOT_READY, or the failure of work before it, which is then reported.
 tb_status settle(const tb_host *host, const Functions &cl, const Point &point, bool wait);
 
+bool done_without_failure(const Point &point);
+
 // Runs functions of the host in the order of one stream, on a thread of its own.
 class HostCalls {
 public:
@@ -67,6 +69,8 @@ struct tb_stream {
   std::vector<tb::opencl::Point> inherited;          // what the stream waited for, and may still fail
   std::unique_ptr<tb::opencl::HostCalls> host_calls; // made by the first
 
+  // With the mutex held, after a command was queued.
+  void note(const tb::opencl::Functions &cl, tb::opencl::cl_event event) { last = tb::opencl::Event(cl, event); }
   // With the mutex held.
   tb::opencl::Point point() const {
     tb::opencl::Point out{last, {}};

@@ -26,6 +26,10 @@ struct tb_driver {
   tb_status check(const void *pointer, const char *name) const;
   tb_status check_device(int32_t device) const;
   tb_status check_flags(uint64_t flags, uint64_t known) const;
+  // Gives a stream its queue and puts it into the list. `queue`: an existing queue to share, or null.
+  tb_status start_stream(tb_stream *stream, int32_t device, int32_t priority, tb::opencl::cl_command_queue queue);
+  // Takes a stream out of the list and lets its queued work go on.
+  void end_stream(tb_stream *stream);
   // A failure with OpenCL's error.
   tb_status failed(tb::opencl::cl_int code, const char *call) const;
 
@@ -55,4 +59,5 @@ struct tb_driver {
 
 private:
   tb_status read_facts(int32_t number);
+  void forget_done(std::list<Ended> *done);
 };

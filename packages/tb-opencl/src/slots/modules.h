@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "driver.h"
+#include "driver/driver.h"
 
 namespace tb::opencl {
 

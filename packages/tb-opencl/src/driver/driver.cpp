@@ -1,10 +1,9 @@
-#include "driver.h"
+#include "driver/driver.h"
 
 #include <cstdio>
 #include <cstring>
 
 #include "opencl/failure.h"
-#include "streams/slots.h"
 
 using namespace tb::opencl;
 
@@ -74,7 +73,7 @@ tb_status tb_driver::open() {
   for (size_t i = 0; i < devices.size(); ++i) {
     defaults.push_back(std::make_unique<tb_stream>());
     defaults.back()->borrowed = true;
-    if (const tb_status status = start_stream(this, defaults.back().get(), static_cast<int32_t>(i), 0, nullptr))
+    if (const tb_status status = start_stream(defaults.back().get(), static_cast<int32_t>(i), 0, nullptr))
       return defaults.pop_back(), status;
   }
   return TB_OK;
@@ -83,7 +82,7 @@ tb_status tb_driver::open() {
 tb_driver::~tb_driver() {
   for (const auto &stream : defaults) {
     cl.clFinish(stream->queue);
-    end_stream(this, stream.get());
+    end_stream(stream.get());
   }
   for (const Ended &one : ended)
     if (one.point.event) cl.clWaitForEvents(1, one.point.event.address());
@@ -125,4 +124,58 @@ tb_status tb_driver::read_facts(int32_t number) {
   if (!(fact(CL_DEVICE_SINGLE_FP_CONFIG, 0) & CL_FP_FMA)) info.lacks |= TB_LACKS_FMA;
   if (!device.has("cl_khr_int64_base_atomics")) info.lacks |= TB_LACKS_ATOMIC64;
   return TB_OK;
+}
+
+tb_status tb_driver::start_stream(tb_stream *stream, int32_t device, int32_t priority, cl_command_queue queue) {
+  stream->driver = this, stream->device = device;
+  if (queue) {
+    cl.clRetainCommandQueue(queue);
+    stream->queue = queue;
+  } else {
+    const cl_ulong urgency = priority < 0   ? CL_QUEUE_PRIORITY_HIGH_KHR
+                             : priority > 0 ? CL_QUEUE_PRIORITY_LOW_KHR
+                                            : CL_QUEUE_PRIORITY_MED_KHR;
+    const cl_ulong properties[] = {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE,
+                                   prioritizes ? CL_QUEUE_PRIORITY_KHR : 0u, urgency, 0};
+    cl_int code = CL_SUCCESS;
+    stream->queue =
+        cl.clCreateCommandQueueWithProperties(context, devices[static_cast<size_t>(device)].id, properties, &code);
+    if (code != CL_SUCCESS) return failed(code, "clCreateCommandQueueWithProperties");
+  }
+  try {
+    stream->word = std::make_shared<FailureWord>(cl, memory, device, own_queues[static_cast<size_t>(device)]);
+    const std::lock_guard lock(mutex);
+    streams.insert(stream);
+  } catch (const std::bad_alloc &) {
+    cl.clReleaseCommandQueue(stream->queue);
+    return fail(host, TB_OUT_OF_MEMORY, 0, "no memory for a stream's word of failures");
+  }
+  if (!stream->borrowed) ++objects;
+  return TB_OK;
+}
+
+void tb_driver::end_stream(tb_stream *stream) {
+  std::list<tb_driver::Ended> done; // is destroyed without the lock
+  {
+    const std::lock_guard lock(mutex);
+    streams.erase(stream);
+    forget_done(&done);
+    if (stream->last) ended.push_back({stream->device, stream->point()});
+    ending_host_calls.remove_if([](const auto &calls) { return calls->ended(); });
+    if (stream->host_calls) {
+      stream->host_calls->stop();
+      ending_host_calls.push_back(std::move(stream->host_calls));
+    }
+  }
+  cl.clFlush(stream->queue);
+  cl.clReleaseCommandQueue(stream->queue);
+  if (!stream->borrowed) --objects;
+}
+
+// Takes out of the list what is done and has nothing to report.
+void tb_driver::forget_done(std::list<Ended> *done) {
+  for (auto next = ended.begin(); next != ended.end();) {
+    const auto one = next++;
+    if (done_without_failure(one->point)) done->splice(done->end(), ended, one);
+  }
 }

@@ -1,7 +1,7 @@
 // Events are markers.
-#include "driver.h"
+#include "driver/driver.h"
 #include "opencl/failure.h"
-#include "streams/slots.h"
+#include "slots/streams.h"
 
 namespace tb::opencl {
 namespace {
@@ -72,7 +72,7 @@ tb_status event_record(tb_driver *self, tb_event *event, tb_stream *stream) {
     cl_event marker = nullptr;
     const cl_int code = self->cl.clEnqueueMarkerWithWaitList(stream->queue, 0, nullptr, &marker);
     if (code != CL_SUCCESS) return self->failed(code, "clEnqueueMarkerWithWaitList");
-    note(self->cl, stream, marker);
+    stream->note(self->cl, marker);
     point = stream->point();
   }
   self->cl.clFlush(stream->queue); // others may wait for the event

@@ -1,4 +1,4 @@
-#include "kernels/kernels_table.h"
+#include "slots/kernels_table.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 // Modules are programs: SPIR-V, LLVM's bitcode of SPIR 1.2, or OpenCL C.
 #include <cstring>
 
-#include "modules/slots.h"
 #include "opencl/failure.h"
+#include "slots/modules.h"
 
 namespace tb::opencl {
 namespace {

@@ -2,9 +2,9 @@
 #include <sched.h>
 #include <time.h>
 
-#include "driver.h"
+#include "driver/driver.h"
 #include "opencl/failure.h"
-#include "streams/slots.h"
+#include "slots/streams.h"
 
 namespace tb::opencl {
 namespace {
@@ -21,14 +21,10 @@ tb_status current_point(tb_driver *self, tb_stream *stream, Point *out) {
     cl_event marker = nullptr;
     const cl_int code = self->cl.clEnqueueMarkerWithWaitList(stream->queue, 0, nullptr, &marker);
     if (code != CL_SUCCESS) return self->failed(code, "clEnqueueMarkerWithWaitList");
-    note(self->cl, stream, marker);
+    stream->note(self->cl, marker);
   }
   *out = stream->point();
   return TB_OK;
-}
-
-bool done_without_failure(const Point &point) {
-  return point.event.state() == CL_COMPLETE && point.covers.peek() == TB_OK;
 }
 
 // Keeps what the stream waits for, and forgets what is done. With the stream's mutex held.
@@ -38,75 +34,7 @@ void inherit(tb_stream *stream, const Point &point) {
   stream->inherited.push_back(point);
 }
 
-// Takes out of the list what is done and has nothing to report.
-void forget_done(tb_driver *self, std::list<tb_driver::Ended> *done) {
-  for (auto next = self->ended.begin(); next != self->ended.end();) {
-    const auto one = next++;
-    if (done_without_failure(one->point)) done->splice(done->end(), self->ended, one);
-  }
-}
-
 } // namespace
-
-tb_status settle(const tb_host *host, const Functions &cl, const Point &point, bool wait) {
-  if (point.event) {
-    const cl_int waited = wait ? cl.clWaitForEvents(1, point.event.address()) : CL_SUCCESS;
-    if (waited != CL_SUCCESS && waited != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
-      return fail_call(host, waited, "clWaitForEvents");
-    const cl_int state = point.event.state();
-    if (state < 0) return fail_call(host, state, "work of the stream");
-    if (state != CL_COMPLETE) return TB_NOT_READY;
-  }
-  return point.covers.report(host);
-}
-
-tb_status start_stream(tb_driver *self, tb_stream *stream, int32_t device, int32_t priority, cl_command_queue queue) {
-  const Functions &cl = self->cl;
-  stream->driver = self, stream->device = device;
-  if (queue) {
-    cl.clRetainCommandQueue(queue);
-    stream->queue = queue;
-  } else {
-    const cl_ulong urgency = priority < 0   ? CL_QUEUE_PRIORITY_HIGH_KHR
-                             : priority > 0 ? CL_QUEUE_PRIORITY_LOW_KHR
-                                            : CL_QUEUE_PRIORITY_MED_KHR;
-    const cl_ulong properties[] = {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE,
-                                   self->prioritizes ? CL_QUEUE_PRIORITY_KHR : 0u, urgency, 0};
-    cl_int code = CL_SUCCESS;
-    stream->queue = cl.clCreateCommandQueueWithProperties(self->context, self->devices[static_cast<size_t>(device)].id,
-                                                          properties, &code);
-    if (code != CL_SUCCESS) return self->failed(code, "clCreateCommandQueueWithProperties");
-  }
-  try {
-    stream->word =
-        std::make_shared<FailureWord>(cl, self->memory, device, self->own_queues[static_cast<size_t>(device)]);
-    const std::lock_guard lock(self->mutex);
-    self->streams.insert(stream);
-  } catch (const std::bad_alloc &) {
-    cl.clReleaseCommandQueue(stream->queue);
-    return fail(self->host, TB_OUT_OF_MEMORY, 0, "no memory for a stream's word of failures");
-  }
-  if (!stream->borrowed) ++self->objects;
-  return TB_OK;
-}
-
-void end_stream(tb_driver *self, tb_stream *stream) {
-  std::list<tb_driver::Ended> done; // is destroyed without the lock
-  {
-    const std::lock_guard lock(self->mutex);
-    self->streams.erase(stream);
-    forget_done(self, &done);
-    if (stream->last) self->ended.push_back({stream->device, stream->point()});
-    self->ending_host_calls.remove_if([](const auto &calls) { return calls->ended(); });
-    if (stream->host_calls) {
-      stream->host_calls->stop();
-      self->ending_host_calls.push_back(std::move(stream->host_calls));
-    }
-  }
-  self->cl.clFlush(stream->queue);
-  self->cl.clReleaseCommandQueue(stream->queue);
-  if (!stream->borrowed) --self->objects;
-}
 
 tb_status stream_default(tb_driver *self, int32_t device, tb_stream **out) {
   if (const tb_status status = self->check_device(device)) return status;
@@ -120,7 +48,7 @@ tb_status stream_create(tb_driver *self, int32_t device, int32_t priority, uint6
   if (const tb_status status = self->check_flags(flags, 0)) return status;
   if (const tb_status status = self->check(out, "out")) return status;
   auto made = std::make_unique<tb_stream>();
-  if (const tb_status status = start_stream(self, made.get(), device, priority, nullptr)) return status;
+  if (const tb_status status = self->start_stream(made.get(), device, priority, nullptr)) return status;
   *out = made.release();
   return TB_OK;
 }
@@ -128,7 +56,7 @@ tb_status stream_create(tb_driver *self, int32_t device, int32_t priority, uint6
 tb_status stream_destroy(tb_driver *self, tb_stream *stream) {
   if (const tb_status status = self->check(stream, "stream")) return status;
   if (stream->borrowed) return fail(self->host, TB_INVALID_ARGUMENT, 0, "a default stream cannot be destroyed");
-  end_stream(self, stream);
+  self->end_stream(stream);
   delete stream;
   return TB_OK;
 }
@@ -182,7 +110,7 @@ tb_status stream_wait_event(tb_driver *self, tb_stream *stream, tb_event *event)
   cl_event barrier = nullptr;
   const cl_int code = self->cl.clEnqueueBarrierWithWaitList(stream->queue, 1, point.event.address(), &barrier);
   if (code != CL_SUCCESS) return self->failed(code, "clEnqueueBarrierWithWaitList");
-  note(self->cl, stream, barrier);
+  stream->note(self->cl, barrier);
   inherit(stream, point);
   return TB_OK;
 }
@@ -211,8 +139,30 @@ tb_status stream_wrap(tb_driver *self, int32_t device, uint64_t native, tb_strea
                 static_cast<unsigned long long>(native), device);
   auto made = std::make_unique<tb_stream>();
   made->shared_queue = true;
-  if (const tb_status status = start_stream(self, made.get(), device, 0, queue)) return status;
+  if (const tb_status status = self->start_stream(made.get(), device, 0, queue)) return status;
   *out = made.release();
+  return TB_OK;
+}
+
+tb_status stream_host_call(tb_driver *self, tb_stream *stream, void (*function)(void *, tb_status), void *user) {
+  if (const tb_status status = self->check(stream, "stream")) return status;
+  if (!function) return fail(self->host, TB_INVALID_ARGUMENT, 0, "function is NULL");
+  const Functions &cl = self->cl;
+  const std::lock_guard lock(stream->mutex);
+  if (!stream->host_calls) stream->host_calls = std::make_unique<HostCalls>(cl);
+  cl_int code = CL_SUCCESS;
+  cl_event before = nullptr, barrier = nullptr;
+  const Event after(cl, cl.clCreateUserEvent(self->context, &code));
+  if (code != CL_SUCCESS) return self->failed(code, "clCreateUserEvent");
+  code = cl.clEnqueueMarkerWithWaitList(stream->queue, 0, nullptr, &before);
+  if (code != CL_SUCCESS) return self->failed(code, "clEnqueueMarkerWithWaitList");
+  Event passed(cl, before);
+  code = cl.clEnqueueBarrierWithWaitList(stream->queue, 1, after.address(), &barrier);
+  if (code != CL_SUCCESS) return self->failed(code, "clEnqueueBarrierWithWaitList");
+  const Covers covers = stream->point().covers;
+  stream->note(self->cl, barrier);
+  cl.clFlush(stream->queue);
+  stream->host_calls->add({std::move(passed), after, covers, function, user});
   return TB_OK;
 }
 

@@ -1,7 +1,7 @@
 // The extension "tb.kernels": how tb-ops' kernels become images for OpenCL.
 #pragma once
 
-#include "driver.h"
+#include "driver/driver.h"
 
 namespace tb::opencl {
 

@@ -1,9 +1,9 @@
 // Copies and fills, on one device and between those of a context, which share its memory.
 #include <cstring>
 
-#include "driver.h"
+#include "driver/driver.h"
 #include "opencl/failure.h"
-#include "streams/slots.h"
+#include "slots/streams.h"
 
 namespace tb::opencl {
 namespace {
@@ -46,7 +46,7 @@ tb_status queue_copy(tb_driver *self, tb_stream *stream, void *dst, const void *
   const cl_int code = overlap ? copy_by_third_place(self, stream, dst, src, size, &event)
                               : self->memory.copy(stream->queue, false, dst, src, size, &event);
   if (code != CL_SUCCESS) return self->failed(code, "queueing a copy");
-  note(self->cl, stream, event);
+  stream->note(self->cl, event);
   return TB_OK;
 }
 
@@ -125,7 +125,7 @@ tb_status mem_set(tb_driver *self, int32_t device, tb_stream *stream, void *dst,
     for (unsigned i = 0; i < unit; ++i) turned[i] = bytes[(phase + i) % width];
     cl_event event = nullptr;
     code = self->memory.fill(stream->queue, at, turned, unit, size, &event);
-    if (code == CL_SUCCESS) note(self->cl, stream, event);
+    if (code == CL_SUCCESS) stream->note(self->cl, event);
     at += size, phase = static_cast<unsigned>((phase + size) % width);
   };
   // The address of a fill is a multiple of its pattern's size, so single bytes are written at both ends.

@@ -5,13 +5,6 @@
 
 namespace tb::opencl {
 
-// Gives a stream its queue and puts it into the driver's list. `queue`: an existing queue to share, or null.
-tb_status start_stream(tb_driver *self, tb_stream *stream, int32_t device, int32_t priority, cl_command_queue queue);
-// Takes a stream out of the list and lets its queued work go on.
-void end_stream(tb_driver *self, tb_stream *stream);
-// With the stream's mutex held, after a command was queued.
-inline void note(const Functions &cl, tb_stream *stream, cl_event event) { stream->last = Event(cl, event); }
-
 tb_status device_synchronize(tb_driver *self, int32_t device);
 tb_status stream_default(tb_driver *self, int32_t device, tb_stream **out);
 tb_status stream_create(tb_driver *self, int32_t device, int32_t priority, uint64_t flags, tb_stream **out);

@@ -5,9 +5,9 @@
 //   a pointer and a number of 64 bits: the stream's word for failures and the number of the launch (shim_opencl.cuh).
 #include <cstring>
 
-#include "modules/slots.h"
 #include "opencl/failure.h"
-#include "streams/slots.h"
+#include "slots/modules.h"
+#include "slots/streams.h"
 
 namespace tb::opencl {
 namespace {
@@ -110,7 +110,7 @@ tb_status launch(tb_driver *self, tb_stream *stream, tb_function *function, cons
                                      &event);
   if (code != CL_SUCCESS) return self->failed(code, "clEnqueueNDRangeKernel");
   ++stream->launches;
-  note(cl, stream, event);
+  stream->note(self->cl, event);
   return TB_OK;
 }
 
