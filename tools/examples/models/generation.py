@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional
 
-from examples.demo.model import Attention, LanguageModel
+from examples.demo.model import Attention, Block, LanguageModel
 
 Pick = Callable[[torch.Tensor], torch.Tensor]
 """Chooses a token, int64 (batch, 1), by its logits (batch, vocabulary)."""
@@ -62,8 +62,9 @@ def next_logits(model: LanguageModel, tokens: torch.Tensor, caches: list[Cache])
     positions = torch.arange(seen, seen + tokens.shape[1], device=tokens.device)
     x = model.token(tokens) + model.position(positions)
     for block, cache in zip(model.blocks, caches, strict=True):
-        x = x + _attend(block.attention, block.norm1(x), cache)  # type: ignore[arg-type]
-        x = x + block.down(functional.gelu(block.up(block.norm2(x))))  # type: ignore[operator]
+        assert isinstance(block, Block)
+        x = x + _attend(block.attention, block.norm1(x), cache)
+        x = x + block.down(functional.gelu(block.up(block.norm2(x))))
     logits: torch.Tensor = model.head(model.norm(x[:, -1]))
     return logits
 

@@ -6,6 +6,7 @@
 #include <ATen/ops/bincount_ops.h>
 #include <ATen/ops/isin_meta.h>
 #include <ATen/ops/isin_ops.h>
+#include <ATen/ops/result_type.h>
 #include <ATen/ops/searchsorted_ops.h>
 #include <ATen/ops/unique_consecutive_ops.h>
 #include <ATen/ops/unique_dim_ops.h>
