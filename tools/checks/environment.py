@@ -56,6 +56,8 @@ def driver_of(path: pathlib.PurePath) -> str:
     if "drivers" in path.parts:
         name = path.parts[path.parts.index("drivers") + 1]
         return "" if name == "common" else name
+    if "tb-opencl" in path.parts:
+        return "opencl"
     return "replay" if path.name.startswith("replay") and "layers" in path.parts else ""
 
 
