@@ -1,4 +1,4 @@
-"""Inductor's interface to a device: the scheduling of its kernels, and the Python code that calls them."""
+"""Inductor's interface to a device: the scheduling of kernels, and the Python code that calls them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,8 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPython
 from torch._inductor.virtualized import V
 
 from . import config
-
-
-def require_host_memory(asked: str) -> None:
-    """Raises NotImplementedError if the host cannot read the driver's memory."""
-    module: Any = torch.tb  # type: ignore[attr-defined]
-    if not module.get_device_properties().host_accessible:
-        raise NotImplementedError(
-            f"torch.compile with {asked}: its kernels run on the host, which cannot read the memory of this driver: "
-            "use torch.compile(..., backend='tb'), or once torch.compiler.set_default_backend('tb')"
-        )
+from .device_scheduling import DeviceScheduling
+from .target import target
 
 
 class _Sizes(tuple[Any, ...]):
@@ -46,16 +38,8 @@ _SETTINGS = {
 }
 
 
-class TbScheduling(CppScheduling):
-    """The CPU's scheduling, with kernels that may run on several workers at once.
-
-    NotImplementedError: the host cannot read the driver's memory.
-    """
-
-    def __init__(self, scheduler: Any) -> None:
-        require_host_memory("Inductor")
-        base: Any = super()
-        base.__init__(scheduler)
+class HostScheduling(CppScheduling):
+    """The CPU's scheduling, with kernels that may run on several workers at once."""
 
     def group_fn(self, sizes: Any) -> Any:
         base: Any = super()
@@ -89,6 +73,22 @@ class TbScheduling(CppScheduling):
         if device is not None and device.type == "tb":
             wrapper.kernel_devices[name] = device.index or 0
         return name
+
+
+class TbScheduling:
+    """Makes the scheduling that fits the open driver. Inductor wants a class.
+
+    NotImplementedError: no generated kernel runs there.
+    """
+
+    def __new__(cls, scheduler: Any) -> Any:
+        found = target()
+        if found.place == "nowhere":
+            raise NotImplementedError(
+                f"Inductor was asked for kernels of tb, and this process can run none: {found.reason}"
+            )
+        make: Any = HostScheduling if found.place == "host" else DeviceScheduling
+        return make(scheduler)
 
 
 class _OnTb:
