@@ -128,8 +128,9 @@ class _OnTb:
     def _argument(name: Any, index: int) -> Any:
         buffer = V.graph.try_get_buffer(name) if isinstance(name, str) else None
         device = buffer.get_device() if buffer is not None else None
-        on_host = device is not None and device.type == "cpu"
-        return f"tb_code.on_device({name}, {index})" if on_host else name
+        if device is None or device.type != "cpu":
+            return name
+        return f"tb_code.on_device({name}, {index})" if target().place == "host" else f"{name}.item()"
 
     def make_allocation(
         self, name: Any, device: Any, dtype: Any, shape: Any, stride: Any, *arguments: Any, **keywords: Any

@@ -50,6 +50,13 @@ def _rows_by_threads(features: Any) -> bool:
     return bool(rows >= _MANY_ROWS and features.get_reduction_hint() == ReductionHint.OUTER)
 
 
+def _is_number(name: str) -> bool:
+    """Whether a buffer is a tensor of the CPU. It has one element, which a launch passes as a number."""
+    buffer = V.graph.try_get_buffer(name)
+    device = None if buffer is None else buffer.get_device()
+    return device is not None and device.type == "cpu"
+
+
 class DeviceKernel(SIMDKernel):  # type: ignore[type-arg]
     """The text of one kernel in the language of tb-ops' device kernels.
 
@@ -95,8 +102,10 @@ class DeviceKernel(SIMDKernel):  # type: ignore[type-arg]
         return f"a.{pointer}[{self.index_to_str(self.prepare_indexing(index))}]"
 
     def load(self, name: str, index: sympy.Expr) -> CSEVariable:
-        stored = V.graph.get_dtype(name)
-        place = self._place(self.args.input(name), index)
+        stored, argument = V.graph.get_dtype(name), self.args.input(name)
+        if _is_number(name):
+            return self.cse.generate(self.loads, f"convert<{type_of(stored)}>({argument})", dtype=computed(stored))
+        place = self._place(argument, index)
         text = place if computed(stored) == stored else f"convert<{type_of(stored)}>({place})"
         return self.cse.generate(self.loads, text, dtype=computed(stored))
 
@@ -208,11 +217,11 @@ class DeviceKernel(SIMDKernel):  # type: ignore[type-arg]
             code.writeline(f'#include "{header}"')
         code.writelines(["namespace tb::kernels {", f"struct {ARGUMENTS} {{"])
         with code.indent():
-            for inner, declared, _ in self._fields():
+            for _, inner, declared, _ in self._fields():
                 code.writeline(f"{declared}{inner};")
         code.writelines(["};", f"__device__ inline void {FUNCTION}(const {ARGUMENTS} &a) {{"])
         with code.indent():
-            for inner, _, kind in self._fields():
+            for _, inner, _, kind in self._fields():
                 if kind != "pointer":
                     value = f"a.{inner}" if kind == "integer" else f"number_of<IndexReal>(a.{inner})"
                     code.writeline(f"const auto {inner} = {value};")
@@ -227,28 +236,31 @@ class DeviceKernel(SIMDKernel):  # type: ignore[type-arg]
         code.writelines(["}", "} // namespace tb::kernels"])
         return code.getvalue()
 
-    def _fields(self) -> list[tuple[str, str, str]]:
-        """Name, declaration and kind of each field of the struct, pointers first."""
-        names, outer, _, types = self.args.python_argdefs()
+    def _fields(self) -> list[tuple[Any, str, str, str]]:
+        """What is passed for each field of the struct, its name, declaration and kind. Pointers come first."""
+        names, passed, _, types = self.args.python_argdefs()
         written = self.args.live_output_buffers()
-        fields = []
-        for name, of, dtype in zip(names, outer, types, strict=True):
-            if isinstance(dtype, torch.dtype):
-                fields.append((name.name, f"{'' if of in written else 'const '}{STORED[dtype]} *", "pointer"))
-            elif isinstance(of, sympy.Symbol) and symbol_is_type(of, SymT.UNBACKED_FLOAT):
-                fields.append((name.name, "Real ", "float"))
+        pointers, numbers = [], []
+        for name, given, dtype in zip(names, passed, types, strict=True):
+            if not isinstance(dtype, torch.dtype):
+                is_real = isinstance(given, sympy.Symbol) and symbol_is_type(given, SymT.UNBACKED_FLOAT)
+            elif _is_number(given):
+                is_real = dtype.is_floating_point
             else:
-                fields.append((name.name, "Long ", "integer"))
-        return fields
+                constant = "" if given in written else "const "
+                pointers.append((given, name.name, f"{constant}{STORED[dtype]} *", "pointer"))
+                continue
+            numbers.append((given, name.name, *(("Real ", "float") if is_real else ("Long ", "integer"))))
+        return pointers + numbers
 
     def types(self) -> list[str]:
         """The kind of each field of the struct, as GeneratedKernel takes them."""
-        return [kind for _, _, kind in self._fields()]
+        return [kind for *_, kind in self._fields()]
 
     def call_kernel(self, name: str, node: Any = None, deallocate_ws: bool = True) -> None:
         wrapper: Any = V.graph.wrapper_code
-        _, outer, _, types = self.args.python_argdefs()
-        arguments = [one if isinstance(one, str) else wrapper.codegen_python_sizevar(one) for one in outer]
+        passed = [given for given, *_ in self._fields()]
+        arguments = [one if isinstance(one, str) else wrapper.codegen_python_sizevar(one) for one in passed]
         rows = next(tree.numel for tree in self.range_trees if not tree.is_reduction)
         arguments.append(wrapper.codegen_python_sizevar(rows))
-        wrapper.generate_kernel_call(name, arguments, triton=False, arg_types=[*types, int])
+        wrapper.generate_kernel_call(name, arguments, triton=False, arg_types=[object] * len(arguments))

@@ -9,6 +9,7 @@ import torch
 from torch._inductor import lowering
 from torch._inductor.codegen.common import pointwise_overrides_data
 from torch._inductor.decomposition import decompositions, fast_random_decomps
+from torch._inductor.ir import IRNode
 from torch._inductor.lowering import fallback_handler, lowerings
 
 from .device_types import is_supported
@@ -38,9 +39,9 @@ ON_DEVICES = [
 def keep() -> None:
     """Keeps Inductor from decomposing and lowering these operators if the first tensor is on tb."""
     for operator in ANYWHERE:
-        _keep(operator, lambda *_: True)
+        _keep(operator, lambda *_, **__: True)
     for operator in [*ON_DEVICES, *_special_functions()]:
-        _keep(operator, lambda *_: _generates_for_devices())
+        _keep(operator, lambda *_, **__: _generates_for_devices())
     for operator in [aten.index_put.default, aten.index_put_.default, aten._unsafe_index_put.default]:
         _keep(operator, _adds_what_no_kernel_can)
     for operator in [aten.argmax.default, aten.argmin.default]:
@@ -87,9 +88,10 @@ def _keep(operator: Any, kept: Callable[..., bool]) -> None:
 
 
 def _decomposed(stock: Callable[..., Any], kept: Callable[..., bool]) -> Callable[..., Any]:
-    def decompose(tensor: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
-        keeps = tensor.device.type == "tb" and kept(tensor, *arguments, **keywords)
-        return NotImplemented if keeps else stock(tensor, *arguments, **keywords)
+    def decompose(*arguments: Any, **keywords: Any) -> Any:
+        [tensor, *_] = [one for one in arguments if isinstance(one, torch.Tensor)]
+        keeps = tensor.device.type == "tb" and kept(*arguments, **keywords)
+        return NotImplemented if keeps else stock(*arguments, **keywords)
 
     return decompose
 
@@ -97,9 +99,9 @@ def _decomposed(stock: Callable[..., Any], kept: Callable[..., bool]) -> Callabl
 def _lowered(
     stock: Callable[..., Any] | None, fallback: Callable[..., Any], kept: Callable[..., bool]
 ) -> Callable[..., Any]:
-    def lower(tensor: Any, *arguments: Any, **keywords: Any) -> Any:
-        on_tb = tensor.get_device().type == "tb"
-        keeps = stock is None or (on_tb and kept(tensor, *arguments, **keywords))
-        return (fallback if keeps or stock is None else stock)(tensor, *arguments, **keywords)
+    def lower(*arguments: Any, **keywords: Any) -> Any:
+        [tensor, *_] = [one for one in arguments if isinstance(one, IRNode)]
+        keeps = tensor.get_device().type == "tb" and kept(*arguments, **keywords)
+        return (fallback if keeps or stock is None else stock)(*arguments, **keywords)
 
     return lower
