@@ -8,8 +8,8 @@ namespace tb::ops {
 namespace {
 
 const tb_ops_table table{
-    sizeof(tb_ops_table), torch_major, torch_minor, &on_native, &launch_custom,
-    &launch_code,         &jit::load_generated,   &jit::launch_generated,
+    sizeof(tb_ops_table), torch_major,  torch_minor,          &on_native,
+    &launch_custom,       &launch_code, &jit::load_generated, &jit::launch_generated,
 };
 
 } // namespace

@@ -82,7 +82,7 @@ typedef struct tb_ops_table {
    * the kernel if that has not been done. The call has an item for each block or thread: the kernel takes the next ones
    * if there are more items than threads. Nothing is queued for 0 items. */
   void (*launch_generated)(tb_generated_kernel *kernel, int32_t device, int64_t items, const uint64_t *arguments,
-                        uint64_t count);
+                           uint64_t count);
 } tb_ops_table;
 
 #ifdef __cplusplus

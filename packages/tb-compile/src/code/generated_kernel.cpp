@@ -14,7 +14,7 @@ namespace nb = nanobind;
 namespace tb::compile {
 
 GeneratedKernel::GeneratedKernel(std::string name, std::string text, const std::string &arguments,
-                           const std::vector<std::string> &types, bool synchronizing) {
+                                 const std::vector<std::string> &types, bool synchronizing) {
   uint32_t pointers = 0;
   for (const std::string &type : types) {
     TORCH_CHECK_VALUE(type == "pointer" || type == "integer" || type == "float", "'", type,
@@ -23,16 +23,19 @@ GeneratedKernel::GeneratedKernel(std::string name, std::string text, const std::
     pointers += type == "pointer" ? 1 : 0;
     types_.push_back(type == "pointer" ? Type::pointer : type == "integer" ? Type::integer : Type::real);
   }
-  TORCH_CHECK_VALUE(types.size() <= TB_GENERATED_KERNEL_ARGUMENTS, name, " has ", types.size(), " arguments, and a kernel ",
-                    "takes ", TB_GENERATED_KERNEL_ARGUMENTS, ": compute less in one kernel");
+  TORCH_CHECK_VALUE(types.size() <= TB_GENERATED_KERNEL_ARGUMENTS, name, " has ", types.size(),
+                    " arguments, and a kernel ", "takes ", TB_GENERATED_KERNEL_ARGUMENTS,
+                    ": compute less in one kernel");
   // Never freed: the loaded kernel belongs to it, and queued work may outlive everything except the driver.
   struct Texts {
     std::string name, arguments, text;
   };
   const auto *kept = new Texts{std::move(name), arguments, std::move(text)};
   constexpr uint32_t threads = 256; // the most that across_block combines
-  kernel_ = new tb_generated_kernel{sizeof(tb_generated_kernel),  threads,           synchronizing ? 1u : 0u, pointers,
-                                 kept->name.c_str(), kept->arguments.c_str(), kept->text.c_str(),      nullptr};
+  kernel_ = new tb_generated_kernel{sizeof(tb_generated_kernel), threads,
+                                    synchronizing ? 1u : 0u,     pointers,
+                                    kept->name.c_str(),          kept->arguments.c_str(),
+                                    kept->text.c_str(),          nullptr};
 }
 
 void GeneratedKernel::load(int32_t device) const { components.ops.load_generated(kernel_, device); }

@@ -15,8 +15,8 @@ class GeneratedKernel {
 public:
   // name: of its function. text: the source, with a struct `arguments`. types: of the struct's fields, "pointer",
   // "integer" or "float", the pointers first. synchronizing: a block, not a thread, computes an item.
-  GeneratedKernel(std::string name, std::string text, const std::string &arguments, const std::vector<std::string> &types,
-               bool synchronizing);
+  GeneratedKernel(std::string name, std::string text, const std::string &arguments,
+                  const std::vector<std::string> &types, bool synchronizing);
 
   // Compiles and loads it for a device. Throws with the kernel's name and the compiler's messages.
   void load(int32_t device) const;

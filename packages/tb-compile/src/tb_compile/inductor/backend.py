@@ -77,7 +77,7 @@ def register() -> None:
 
 
 def _choose_by_driver() -> None:
-    """Makes Inductor's entry compile graphs of tb as the open driver can run them: as programs if no kernel can be made."""
+    """Makes Inductor's entry compile graphs of tb as programs if the open driver can run no generated kernel."""
     from torch._inductor import compile_fx as module
 
     stock = module.compile_fx

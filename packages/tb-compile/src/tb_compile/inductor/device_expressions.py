@@ -21,7 +21,7 @@ class IndexPrinter(CppPrinter):
 
     def _print_Integer(self, expr: sympy.Expr) -> str:
         number = int(expr)
-        return str(number) if -(2**31) < number < 2**31 else f"{number}ll"
+        return f"{number}" if -(2**31) < number < 2**31 else f"{number}ll"
 
     def _print_Float(self, expr: sympy.Expr) -> str:
         return f"{float(expr)!r}{'f' if 'float64' in target().lacks else ''}"
@@ -47,7 +47,7 @@ class IndexPrinter(CppPrinter):
 
     def _print_min_max(self, expr: sympy.Expr, name: Any) -> str:
         function = {"min": "least", "max": "greatest"}[name]
-        text = self.doprint(expr.args[0])
+        text: str = self.doprint(expr.args[0])
         for one in expr.args[1:]:
             text = f"{function}({text}, {self.doprint(one)})"
         return text

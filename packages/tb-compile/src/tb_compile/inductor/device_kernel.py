@@ -8,9 +8,10 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch._inductor.codegen.common import CSEVariable, DeferredLine, IndentedBuffer, PythonPrinter
+from torch._inductor.codegen.common import CSEVariable, DeferredLine, PythonPrinter
 from torch._inductor.codegen.simd import SIMDKernel
 from torch._inductor.runtime.hints import ReductionHint
+from torch._inductor.utils import IndentedBuffer
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.symbol import SymT, symbol_is_type
@@ -57,11 +58,11 @@ def _is_number(name: str) -> bool:
     return device is not None and device.type == "cpu"
 
 
-class DeviceKernel(SIMDKernel):  # type: ignore[type-arg]
+class DeviceKernel(SIMDKernel[CSEVariable]):
     """The text of one kernel in the language of tb-ops' device kernels.
 
-    A reduction reads its row in a loop. Operations on its results come behind the loop, in each thread of the block. What
-    reads the row again is a loop of its own.
+    A reduction reads its row in a loop. Operations on its results come behind the loop, in each thread of the block.
+    What reads the row again is a loop of its own.
     """
 
     overrides = DeviceOperations
@@ -74,8 +75,7 @@ class DeviceKernel(SIMDKernel):  # type: ignore[type-arg]
     def __init__(self, tiling: dict[str, sympy.Expr], **keywords: Any) -> None:
         base: Any = super()
         base.__init__(tiling, **keywords)
-        self.is_reduction: bool = self.features.is_reduction()
-        self.synchronizing = self.is_reduction and not _rows_by_threads(self.features)
+        self.synchronizing = self.features.is_reduction() and not _rows_by_threads(self.features)
         self.headers = OrderedSet(["fused.cuh"])
         self.states = IndentedBuffer()  # before the loop
         self.loop_indexing = IndentedBuffer()
@@ -198,9 +198,8 @@ class DeviceKernel(SIMDKernel):  # type: ignore[type-arg]
             self.body.writeline("}")
             self.body.splice(self.after_loop)
             self.cse.invalidate(self.kept)
-            for tree in self.range_trees:
-                if tree.is_reduction:
-                    tree.cache_clear()
+            rows: Any = self.range_trees[-1]
+            rows.cache_clear()
         else:
             for part in parts:
                 self.body.splice(part)
@@ -210,7 +209,8 @@ class DeviceKernel(SIMDKernel):  # type: ignore[type-arg]
     def codegen_kernel(self, name: str | None = None) -> str:
         self.codegen_body()
         numels = [
-            f"const Long {tree.prefix}numel = {self.kexpr(self.rename_indexing(tree.numel))};" for tree in self.range_trees
+            f"const Long {tree.prefix}numel = {self.kexpr(self.rename_indexing(tree.numel))};"
+            for tree in self.range_trees
         ]
         code = IndentedBuffer()
         for header in self.headers:
@@ -261,6 +261,5 @@ class DeviceKernel(SIMDKernel):  # type: ignore[type-arg]
         wrapper: Any = V.graph.wrapper_code
         passed = [given for given, *_ in self._fields()]
         arguments = [one if isinstance(one, str) else wrapper.codegen_python_sizevar(one) for one in passed]
-        rows = next(tree.numel for tree in self.range_trees if not tree.is_reduction)
-        arguments.append(wrapper.codegen_python_sizevar(rows))
+        arguments.append(wrapper.codegen_python_sizevar(self.range_trees[0].numel))  # elements or rows
         wrapper.generate_kernel_call(name, arguments, triton=False, arg_types=[object] * len(arguments))

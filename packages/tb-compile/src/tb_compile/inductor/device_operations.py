@@ -71,7 +71,9 @@ class DeviceOperations(OpOverrides):
         return literal(value, dtype)
 
     @staticmethod
-    def to_dtype(x: Any, dtype: torch.dtype, src_dtype: torch.dtype | None = None, use_compute_types: bool = True) -> str:
+    def to_dtype(
+        x: Any, dtype: torch.dtype, src_dtype: torch.dtype | None = None, use_compute_types: bool = True
+    ) -> str:
         return f"convert<{type_of(dtype)}>({x})"
 
     @staticmethod

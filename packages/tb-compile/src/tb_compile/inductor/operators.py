@@ -1,4 +1,4 @@
-"""Operators that stay calls of tb's own kernels, because kernels that Inductor generates are slower or cannot have them."""
+"""Operators that stay calls of tb's own kernels, because generated kernels are slower or cannot have them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,6 @@ ANYWHERE = [aten.max_pool2d_with_indices.default, aten.max_pool2d_with_indices_b
 ON_DEVICES = [
     aten.embedding_dense_backward.default,
     aten.scatter_add.default,
-    aten.scatter_reduce.two,
-    aten.scatter.reduce,
-    aten.scatter.value_reduce,
     aten.digamma.default,
     aten.erfinv.default,
     aten.frexp.Tensor,
@@ -43,7 +40,10 @@ def keep() -> None:
     for operator in [*ON_DEVICES, *_special_functions()]:
         _keep(operator, lambda *_, **__: _generates_for_devices())
     for operator in [aten.index_put.default, aten.index_put_.default, aten._unsafe_index_put.default]:
-        _keep(operator, _adds_what_no_kernel_can)
+        _keep(operator, lambda x, indices, values, accumulate=False: accumulate and _adds_what_no_kernel_can(x))
+    accumulating = aten._unsafe_masked_index_put_accumulate.default
+    for operator in [accumulating, aten.scatter.reduce, aten.scatter.value_reduce, aten.scatter_reduce.two]:
+        _keep(operator, lambda x, *_, **__: _adds_what_no_kernel_can(x))
     for operator in [aten.argmax.default, aten.argmin.default]:
         _keep(operator, _of_several_dimensions)
     fast_random_decomps.cache_clear()  # a copy of the decompositions, made when they were first asked for
@@ -70,9 +70,10 @@ def _special_functions() -> list[Any]:
     return found
 
 
-def _adds_what_no_kernel_can(tensor: Any, indices: Any, values: Any, accumulate: bool = False) -> bool:
+def _adds_what_no_kernel_can(tensor: Any) -> bool:
+    """Whether kernels have no atomic addition to elements of a tensor."""
     addable = [torch.int32] if "float_atomics" in target().lacks else [torch.int32, torch.float32]
-    return accumulate and _generates_for_devices() and tensor.dtype not in addable
+    return _generates_for_devices() and tensor.dtype not in addable
 
 
 def _of_several_dimensions(tensor: Any, dim: Any = None, keepdim: bool = False) -> bool:
@@ -89,7 +90,7 @@ def _keep(operator: Any, kept: Callable[..., bool]) -> None:
 
 def _decomposed(stock: Callable[..., Any], kept: Callable[..., bool]) -> Callable[..., Any]:
     def decompose(*arguments: Any, **keywords: Any) -> Any:
-        [tensor, *_] = [one for one in arguments if isinstance(one, torch.Tensor)]
+        tensor = next(one for one in arguments if isinstance(one, torch.Tensor))
         keeps = tensor.device.type == "tb" and kept(*arguments, **keywords)
         return NotImplemented if keeps else stock(*arguments, **keywords)
 
@@ -100,7 +101,7 @@ def _lowered(
     stock: Callable[..., Any] | None, fallback: Callable[..., Any], kept: Callable[..., bool]
 ) -> Callable[..., Any]:
     def lower(*arguments: Any, **keywords: Any) -> Any:
-        [tensor, *_] = [one for one in arguments if isinstance(one, IRNode)]
+        tensor: Any = next(one for one in arguments if isinstance(one, IRNode))
         keeps = tensor.get_device().type == "tb" and kept(*arguments, **keywords)
         return (fallback if keeps or stock is None else stock)(*arguments, **keywords)
 

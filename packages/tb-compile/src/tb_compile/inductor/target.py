@@ -17,7 +17,7 @@ config: Any = _config  # the module replaces itself by one of settings
 class Target:
     """Where kernels run.
 
-    place: "host" means C++ of the host, on drivers whose streams run it; "device" the language of tb-ops' device kernels.
+    place: "host" means C++ of the host, where streams run it; "device" the language of tb-ops' device kernels.
     lacks: what the devices' kernels do without (`tb_device_info.lacks`). reason: why kernels run nowhere.
     """
 

@@ -41,8 +41,9 @@ const Function &function_of(tb_generated_kernel &kernel, c10::DeviceIndex device
   if (const Function *known = place.load(std::memory_order_acquire)) return *known;
   const std::lock_guard lock(all.mutex);
   if (const Function *known = place.load(std::memory_order_acquire)) return *known;
-  auto made = std::make_unique<const Function>(load_instance(
-      device, {kernel.name, kernel.name, kernel.arguments, kernel.threads, kernel.synchronizing != 0, "", kernel.text}));
+  auto made = std::make_unique<const Function>(
+      load_instance(device, {kernel.name, kernel.name, kernel.arguments, kernel.threads, kernel.synchronizing != 0, "",
+                             kernel.text}));
   place.store(made.get(), std::memory_order_release);
   return *made.release();
 }
@@ -66,10 +67,11 @@ void load_generated(tb_generated_kernel *kernel, int32_t device) {
   function_of(*kernel, static_cast<c10::DeviceIndex>(device));
 }
 
-void launch_generated(tb_generated_kernel *kernel, int32_t number, int64_t items, const uint64_t *arguments, uint64_t count) {
+void launch_generated(tb_generated_kernel *kernel, int32_t number, int64_t items, const uint64_t *arguments,
+                      uint64_t count) {
   if (items <= 0) return;
-  TORCH_CHECK(count <= TB_GENERATED_KERNEL_ARGUMENTS, "The kernel ", kernel->name, " has ", count, " arguments, and one takes ",
-              TB_GENERATED_KERNEL_ARGUMENTS, ". Compute less in one kernel");
+  TORCH_CHECK(count <= TB_GENERATED_KERNEL_ARGUMENTS, "The kernel ", kernel->name, " has ", count,
+              " arguments, and one takes ", TB_GENERATED_KERNEL_ARGUMENTS, ". Compute less in one kernel");
   const auto device = static_cast<c10::DeviceIndex>(number);
   const Function &function = function_of(*kernel, device);
   const tb_launch_argument kind{TB_LAUNCH_ARGUMENT_STRUCT, kernel->pointers, offsets.data()};

@@ -11,6 +11,7 @@ std::string generated_kernels_obstacle();
 
 // The functions of tb_ops_table. Any thread may call them.
 void load_generated(tb_generated_kernel *kernel, int32_t device);
-void launch_generated(tb_generated_kernel *kernel, int32_t device, int64_t items, const uint64_t *arguments, uint64_t count);
+void launch_generated(tb_generated_kernel *kernel, int32_t device, int64_t items, const uint64_t *arguments,
+                      uint64_t count);
 
 } // namespace tb::ops::jit

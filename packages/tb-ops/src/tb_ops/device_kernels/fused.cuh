@@ -59,9 +59,11 @@ template <> struct Bits<float> {
   __device__ static float of(float value) { return value; }
 };
 TB_FLOAT64(template <> struct Bits<double> {
-  __device__ static double of(Long value) { return double_of(static_cast<Unsigned>(value)); }
-  __device__ static double of(double value) { return value; }
-};)
+  __device__ static double of(Long value) { return double_of(static_cast<Unsigned>(value));
+} // namespace tb::kernels
+__device__ static double of(double value) { return value; }
+}
+;)
 template <class To> struct NarrowBits {
   __device__ static float of(short value) { return widen(To{static_cast<unsigned short>(value)}); }
   template <class From> __device__ static float of(From value) { return widen(To{value.bits}); }

@@ -17,7 +17,8 @@ template <class Stored> struct ExclusiveOrOf {
 template <class Reducer> __device__ inline Reducer begin_reduction() { return Reducer::init(nullptr); }
 
 // Returns the moments of some numbers, whose count may be 0.
-template <class Stored, class A, class B, class C> __device__ inline VarianceOf<Stored> moments(A mean, B squares, C count) {
+template <class Stored, class A, class B, class C>
+__device__ inline VarianceOf<Stored> moments(A mean, B squares, C count) {
   using Number = Sum<Stored>;
   return {static_cast<Number>(mean), static_cast<Number>(squares), static_cast<Number>(count)};
 }
