@@ -14,7 +14,6 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPython
 from torch._inductor.virtualized import V
 
 from . import config
-from .device_scheduling import DeviceScheduling
 from .target import target
 
 
@@ -87,8 +86,12 @@ class TbScheduling:
             raise NotImplementedError(
                 f"Inductor was asked for kernels of tb, and this process can run none: {found.reason}"
             )
-        make: Any = HostScheduling if found.place == "host" else DeviceScheduling
-        return make(scheduler)
+        if found.place == "host":
+            host: Any = HostScheduling
+            return host(scheduler)
+        from .device_scheduling import DeviceScheduling  # only here, since it needs more of Inductor's names
+
+        return DeviceScheduling(scheduler)
 
 
 class _OnTb:

@@ -78,7 +78,7 @@ class DeviceOperations(OpOverrides):
 
     @staticmethod
     def to_dtype_bitcast(x: Any, dtype: torch.dtype, src_dtype: torch.dtype) -> str:
-        return f"same_bits<{STORED[dtype]}>(convert<{STORED[src_dtype]}>({x}))"
+        return f"reinterpret<{STORED[dtype]}>(convert<{STORED[src_dtype]}>({x}))"
 
     @staticmethod
     def index_expr(expr: sympy.Expr, dtype: torch.dtype) -> Any:

@@ -70,7 +70,7 @@ template <class To> struct NarrowBits {
 };
 template <> struct Bits<Half> : NarrowBits<Half> {};
 template <> struct Bits<Bfloat> : NarrowBits<Bfloat> {};
-template <class To, class From> __device__ inline auto same_bits(From value) { return Bits<To>::of(value); }
+template <class To, class From> __device__ inline auto reinterpret(From value) { return Bits<To>::of(value); }
 
 // Shifts as PyTorch has them: by a negative number or by all bits nothing is left but the sign.
 template <class A, class B> __device__ inline Common<A, B> shift_left(A a, B b) {
