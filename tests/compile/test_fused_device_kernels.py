@@ -97,7 +97,7 @@ OPERATORS = """
         known = [dtype for dtype in dtypes if dtype in op.supported_dtypes("cpu")]
         for dtype in known if wanted.index(op.name) % 5 == 0 else known[:1]:  # each compilation takes time
             samples = list(op.sample_inputs("cpu", dtype))
-            sample = max(samples, key=lambda sample: sample.input.numel())
+            sample = max(samples, key=lambda sample: (sample.input.numel(), "dim" in sample.kwargs))
             call = lambda *arguments: op.op(*arguments, **sample.kwargs)
             tolerance = 2e-2 if dtype is torch.bfloat16 else 1e-4
             try:
@@ -207,12 +207,14 @@ def test_dropout_draws_new_numbers_and_repeats_with_the_seed(run_on_sim: Run) ->
         x = torch.ones(4000, device="tb", requires_grad=True)
         call = torch.compile(lambda x: torch.nn.functional.dropout(x, 0.25) * 1.0, fullgraph=True)
         torch.manual_seed(3)
-        first, second = call(x), call(x)
+        kept, other = call(x), call(x)
         torch.manual_seed(3)
-        assert torch.equal(first, call(x)) and not torch.equal(first, second)
-        assert 900 < int((first == 0).sum()) < 1100 and int((first == 1 / 0.75).sum()) + int((first == 0).sum()) == 4000
-        second.sum().backward()
-        assert torch.equal(x.grad, second.detach())
+        again, kept = call(x).cpu(), kept.cpu()
+        assert torch.equal(kept, again) and not torch.equal(kept, other.cpu())
+        dropped = int((kept == 0).sum())
+        assert 900 < dropped < 1100 and int((kept == 1 / 0.75).sum()) == 4000 - dropped
+        other.sum().backward()
+        assert torch.equal(x.grad.cpu(), other.detach().cpu())
         normal = torch.compile(lambda: torch.randn(20_000, device="tb") + 0, fullgraph=True)()
         assert abs(normal.mean().item()) < 0.03 and abs(normal.std().item() - 1) < 0.03
         whole = torch.compile(lambda: torch.randint(-3, 4, (7000,), device="tb") + 0, fullgraph=True)().cpu()
@@ -223,17 +225,15 @@ def test_dropout_draws_new_numbers_and_repeats_with_the_seed(run_on_sim: Run) ->
 
 def test_a_group_with_too_many_tensors_is_split(run_on_sim: Run) -> None:
     code = """
-        xs = [torch.randn(6) for _ in range(300)]
+        xs = [torch.randn(6) for _ in range(200)]
         def total(*xs):
             out = xs[0]
-            for x in xs[1:]:
-                out = out * 0.5 + x
+            for i, x in enumerate(xs[1:]):
+                out = out * (0.5 + i / 1000) + x
             return out
-        print(compare(total, *xs), compare(lambda *xs: [x * (i + 2) for i, x in enumerate(xs)], *xs[:150]) > 1)
+        print(compare(total, *xs))
     """
-    kernels, several = run_on_sim(comparing(code)).stdout.split()
-    assert 5 <= int(kernels) < 100
-    assert several == "True"
+    assert 3 <= int(run_on_sim(comparing(code)).stdout) < 50
 
 
 def test_an_index_out_of_range_is_an_index_error_and_the_process_lives(run_on_sim: Run) -> None:
