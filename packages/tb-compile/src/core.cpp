@@ -6,6 +6,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "code/generated_kernel.h"
 #include "code/kernel.h"
 #include "device/components.h"
 #include "graph/graphed_callable.h"
@@ -99,6 +100,20 @@ NB_MODULE(_core, module) {
            "ValueError: another type.")
       .def("__call__", &HostKernel::call, nb::sig("def __call__(self, *arguments: torch.Tensor | int | float) -> None"),
            "Queues a call: tensors for pointers, numbers for the others, and at last the device's number.");
+  nb::class_<GeneratedKernel>(module, "GeneratedKernel",
+                              "A kernel in source, compiled for a device. Its calls are queued on the current stream.")
+      .def(
+          nb::init<std::string, std::string, std::string, std::vector<std::string>, bool>(), "name"_a, "text"_a,
+          "arguments"_a, "types"_a, "synchronizing"_a,
+          "name: of its function in the namespace tb::kernels of `text`. arguments: its struct. types: of the struct's "
+          "fields, 'pointer', 'integer', 'float', pointers first. synchronizing: a block computes an item. "
+          "ValueError: another type, or too many.")
+      .def("load", &GeneratedKernel::load, "device"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "Compiles and loads it. RuntimeError with its name and the compiler's messages.")
+      .def(
+          "__call__", &GeneratedKernel::call,
+          nb::sig("def __call__(self, *arguments: torch.Tensor | int | float) -> None"),
+          "Queues a call: tensors for pointers, numbers for the others, the number of items, and the device's number.");
   nb::class_<GraphedCallable>(module, "GraphedCallable",
                               "A function of a list of tensors and numbers as a device graph. Not thread-safe.")
       .def(nb::init<std::vector<size_t>>(), "written"_a, "written: numbers of the inputs that the function writes to.")

@@ -16,6 +16,7 @@
 #include "backends/jit/compiler/image_pack.h"
 #include "backends/jit/device_facts.h"
 #include "backends/jit/device_kernel.h"
+#include "backends/jit/generated_kernel.h"
 #include "backends/jit/jit.h"
 #include "backends/vendor/image.h"
 #include "tb/tensor_caster.h"
@@ -73,6 +74,20 @@ void bind_device_kernels(nb::module_ &m) {
       "packs.");
   m.def("missing_compiler", &jit::missing_compiler,
         "Why tb-ops' kernels do not run although the open driver loads modules, and what to do; \"\" if they do.");
+  m.def(
+      "lacks",
+      [](int device) {
+        const jit::DeviceFacts facts = jit::facts_of(static_cast<c10::DeviceIndex>(device));
+        std::vector<std::string> out;
+        if (!facts.float64) out.push_back("float64");
+        if (!facts.atomic64) out.push_back("atomic64");
+        if (!facts.float_atomics) out.push_back("float_atomics");
+        if (!facts.fma) out.push_back("fma");
+        return out;
+      },
+      "device"_a, "What a device's kernels do without (TB_LACKS_* of tb/driver.h); after initialize().");
+  m.def("generated_kernels_obstacle", &jit::generated_kernels_obstacle,
+        "Why the open driver's devices do not run kernels that tb-compile generates; \"\" if they do.");
   m.def(
       "used_kernels",
       [] {

@@ -1,4 +1,4 @@
-/* tb/operator_table.h -- tb-ops' function table, through which others launch operators and compiled code. C API 1.1.
+/* tb/operator_table.h -- tb-ops' function table, through which others launch operators and compiled code. C API 1.2.
  *
  * tb/component.h says how it is imported. tb/operator.h is its C++ side, for generated and hand-written operators.
  */
@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #define TB_OPS_API_MAJOR 1
-#define TB_OPS_API_MINOR 1
+#define TB_OPS_API_MINOR 2
 
 /* The launch returns when the call has run, and raises what it failed with. */
 #define TB_LAUNCH_WAIT 1u
@@ -40,6 +40,22 @@ typedef struct tb_code {
   void *kind; /* used by tb-ops; NULL at first */
 } tb_code;
 
+/* The most arguments of 8 bytes that a kernel in source has: no device of tb-ops' kernels takes less than 1,000 bytes. */
+#define TB_GENERATED_KERNEL_ARGUMENTS 125
+
+/* A generated kernel in source, in the language of tb-ops' device kernels, one for the life of the process. It has one argument,
+ * a struct of pointers to memory of the device, followed by numbers of 8 bytes. */
+typedef struct tb_generated_kernel {
+  uint32_t struct_size;
+  uint32_t threads;       /* the most that a block has */
+  uint32_t synchronizing; /* 1: it calls __syncthreads(), and a block computes an item; 0: a thread computes an item */
+  uint32_t pointers;      /* how many the struct has */
+  const char *name;       /* of the function in namespace tb::kernels, and for error texts */
+  const char *arguments;  /* the struct's name there */
+  const char *text;       /* defines both, and includes the headers of tb-ops' device kernels that it needs */
+  void *loaded;           /* used by tb-ops; NULL at first */
+} tb_generated_kernel;
+
 /* Tensors are at::Tensor behind void *: both sides must be built for the same minor version of PyTorch. Functions throw
  * PyTorch's exceptions. tb/operator.h of tb-ops is the C++ side of this table. */
 typedef struct tb_ops_table {
@@ -58,6 +74,15 @@ typedef struct tb_ops_table {
    * of its intra-op threads is chosen as for kernels of tb-ops, by the time measured for this number of `elements`, the
    * sum over its tensors. */
   void (*launch_code)(tb_code *code, int32_t device, void *const *arguments, uint64_t count, int64_t elements);
+  /* ---- since 1.2 ---- */
+  /* Compiles a kernel for a device, or finds its image in the cache, and loads it. Later calls return at once. An
+   * exception has the kernel's name and the compiler's messages. */
+  void (*load_generated)(tb_generated_kernel *kernel, int32_t device);
+  /* Queues one call with `count` arguments of 8 bytes, the pointers first, on the current stream of a device, and loads
+   * the kernel if that has not been done. The call has an item for each block or thread: the kernel takes the next ones
+   * if there are more items than threads. Nothing is queued for 0 items. */
+  void (*launch_generated)(tb_generated_kernel *kernel, int32_t device, int64_t items, const uint64_t *arguments,
+                           uint64_t count);
 } tb_ops_table;
 
 #ifdef __cplusplus

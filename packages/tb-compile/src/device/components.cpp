@@ -19,7 +19,7 @@ void connect_components() {
                  sizeof components.stream) ||
       !tb_import(me, "tb-allocator", "tb_allocator._core", TB_ALLOCATOR_API_MAJOR, 3, &components.allocator,
                  sizeof components.allocator) ||
-      !tb_import(me, "tb-ops", "tb_ops._core", TB_OPS_API_MAJOR, 1, &components.ops, sizeof components.ops))
+      !tb_import(me, "tb-ops", "tb_ops._core", TB_OPS_API_MAJOR, 2, &components.ops, sizeof components.ops))
     throw nanobind::python_error();
   done = true;
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Builder', 'GraphedCallable', 'HostKernel', 'Observation', 'Program', 'StepArguments', 'StepCapture', 'StepGradients', 'StepGraph', 'Value', 'Watch', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_force_fallback', 'lazy_seed', 'note_code', 'register_delegate', 'register_lazy_backend', 'renew_accumulators', 'shared_memory', 'storage_address']
+__all__: list[str] = ['Builder', 'GeneratedKernel', 'GraphedCallable', 'HostKernel', 'Observation', 'Program', 'StepArguments', 'StepCapture', 'StepGradients', 'StepGraph', 'Value', 'Watch', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_force_fallback', 'lazy_seed', 'note_code', 'register_delegate', 'register_lazy_backend', 'renew_accumulators', 'shared_memory', 'storage_address']
 class Value:
     """
     An input of a program that is being built, or the result of an instruction.
@@ -286,6 +286,22 @@ class HostKernel:
     def __init__(self, entry: int, name: str, types: collections.abc.Sequence[str]) -> None:
         """
         entry: the address of extern "C" void (void **). types: of the arguments, 'pointer', 'integer', 'float'. ValueError: another type.
+        """
+class GeneratedKernel:
+    """
+    A kernel in source, compiled for a device. Its calls are queued on the current stream.
+    """
+    def __call__(self, *arguments: torch.Tensor | int | float) -> None:
+        """
+        Queues a call: tensors for pointers, numbers for the others, the number of items, and the device's number.
+        """
+    def __init__(self, name: str, text: str, arguments: str, types: collections.abc.Sequence[str], synchronizing: bool) -> None:
+        """
+        name: of its function in the namespace tb::kernels of `text`. arguments: its struct. types: of the struct's fields, 'pointer', 'integer', 'float', pointers first. synchronizing: a block computes an item. ValueError: another type, or too many.
+        """
+    def load(self, device: int) -> None:
+        """
+        Compiles and loads it. RuntimeError with its name and the compiler's messages.
         """
 class GraphedCallable:
     """

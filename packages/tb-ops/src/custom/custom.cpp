@@ -19,14 +19,6 @@ std::mutex lock;
 bool native = false;
 std::vector<void (*)()> deferred; // called when a driver that runs kernels is open
 
-void on_native(void (*function)()) {
-  {
-    const std::lock_guard guard(lock);
-    if (!native) return deferred.push_back(function);
-  }
-  function();
-}
-
 // Owns the other library's state of a call.
 class State {
 public:
@@ -93,6 +85,16 @@ template <class Call> struct Kind {
   DtypeProbe dtype_probe;
 };
 
+} // namespace
+
+void on_native(void (*function)()) {
+  {
+    const std::lock_guard guard(lock);
+    if (!native) return deferred.push_back(function);
+  }
+  function();
+}
+
 void launch_custom(tb_operator *op, int32_t number, const void *const *tensors, uint64_t count, uint32_t flags,
                    void *state) {
   State owned(op, state);
@@ -117,19 +119,6 @@ void launch_code(tb_code *code, int32_t number, void *const *arguments, uint64_t
       },
       count * sizeof(void *));
 }
-
-const tb_ops_table table{sizeof(tb_ops_table), torch_major, torch_minor, &on_native, &launch_custom, &launch_code};
-
-} // namespace
-
-const tb_export exported{{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
-                         TB_OPS_API_MAJOR,
-                         TB_OPS_API_MINOR,
-                         sizeof(tb_ops_table),
-                         "tb-ops",
-                         TB_PACKAGE_VERSION,
-                         TB_PLATFORM,
-                         &table};
 
 void register_custom() {
   std::vector<void (*)()> functions;

@@ -2,7 +2,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Image', 'KernelCompiler', 'aclnn_executors', 'aclnn_library', 'add_image_pack', 'add_kernel_library', 'architecture', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'image', 'image_parameter', 'initialize', 'kernel_defines', 'kernel_images', 'launch_image', 'launch_image_elements', 'layout_cached_operators', 'missing_compiler', 'native', 'open_budget', 'own_added_backends', 'release_fallback', 'reset_fallbacks', 'serve_by_image', 'serve_defined', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'used_kernels', 'vendor_kernels']
+__all__: list[str] = ['Image', 'KernelCompiler', 'aclnn_executors', 'aclnn_library', 'add_image_pack', 'add_kernel_library', 'architecture', 'backends', 'checked_operators', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallback_seconds', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'generated_kernels_obstacle', 'host_accessible', 'image', 'image_parameter', 'initialize', 'kernel_defines', 'kernel_images', 'lacks', 'launch_image', 'launch_image_elements', 'layout_cached_operators', 'missing_compiler', 'native', 'open_budget', 'own_added_backends', 'release_fallback', 'reset_fallbacks', 'serve_by_image', 'serve_defined', 'set_added_backends', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'synchronous_operators', 'used_kernels', 'vendor_kernels']
 class KernelCompiler:
     """
     A compiler of device kernels.
@@ -97,6 +97,10 @@ def forced_fallbacks() -> list[str]:
     """
     The operators that are forced now.
     """
+def generated_kernels_obstacle() -> str:
+    """
+    Why the open driver's devices do not run kernels that tb-compile generates; "" if they do.
+    """
 def host_accessible() -> bool:
     """
     True when the host may touch the device's memory: fallbacks then work in place, without copies.
@@ -120,6 +124,10 @@ def kernel_defines(float64: bool, fma: bool) -> str:
 def kernel_images() -> tuple[int, int, str, int]:
     """
     Device kernels that this process compiled, those that it found in the cache, the cache's folder, and those of packs.
+    """
+def lacks(device: int) -> list[str]:
+    """
+    What a device's kernels do without (TB_LACKS_* of tb/driver.h); after initialize().
     """
 def launch_image(image: Image, device: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared_memory: int, parameters: collections.abc.Sequence[bytes]) -> None:
     """

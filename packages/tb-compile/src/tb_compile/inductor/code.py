@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import torch
 from torch._inductor.async_compile import get_compile_threads
 from torch._inductor.codecache import CppCodeCache, LambdaFuture
 
-from .._core import HostKernel
+from .._core import GeneratedKernel, HostKernel
 from ..graphed import GraphedFunction
 from ..record import CompiledGraph, Pass, note
 
@@ -58,6 +60,29 @@ def kernel(async_compile: Any, name: str, types: list[str], source: str) -> Any:
         return HostKernel(entry, name, [_kind(declared) for declared in types])
 
     return result() if alone else LambdaFuture(result)
+
+
+@functools.cache
+def _compilers(process: int) -> ThreadPoolExecutor:
+    """Threads that wait for compilers. A forked process has none of its parent's."""
+    return ThreadPoolExecutor(get_compile_threads(), "tb-compile")
+
+
+def generated(
+    device: int, function: str, arguments: str, types: Sequence[str], synchronizing: bool, source: str
+) -> Any:
+    """A GeneratedKernel of this source that is loaded on a device, or a future of it."""
+    kernel = GeneratedKernel(function, source, arguments, list(types), synchronizing)
+    if get_compile_threads() <= 1:
+        kernel.load(device)
+        return kernel
+    loading = _compilers(os.getpid()).submit(kernel.load, device)
+
+    def result() -> GeneratedKernel:
+        loading.result()
+        return kernel
+
+    return LambdaFuture(result)
 
 
 def on_device(tensor: torch.Tensor, index: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Inductor's interface to a device: the scheduling of its kernels, and the Python code that calls them."""
+"""Inductor's interface to a device: the scheduling of kernels, and the Python code that calls them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPython
 from torch._inductor.virtualized import V
 
 from . import config
-
-
-def require_host_memory(asked: str) -> None:
-    """Raises NotImplementedError if the host cannot read the driver's memory."""
-    module: Any = torch.tb  # type: ignore[attr-defined]
-    if not module.get_device_properties().host_accessible:
-        raise NotImplementedError(
-            f"torch.compile with {asked}: its kernels run on the host, which cannot read the memory of this driver: "
-            "use torch.compile(..., backend='tb'), or once torch.compiler.set_default_backend('tb')"
-        )
+from .target import target
 
 
 class _Sizes(tuple[Any, ...]):
@@ -46,16 +37,8 @@ _SETTINGS = {
 }
 
 
-class TbScheduling(CppScheduling):
-    """The CPU's scheduling, with kernels that may run on several workers at once.
-
-    NotImplementedError: the host cannot read the driver's memory.
-    """
-
-    def __init__(self, scheduler: Any) -> None:
-        require_host_memory("Inductor")
-        base: Any = super()
-        base.__init__(scheduler)
+class HostScheduling(CppScheduling):
+    """The CPU's scheduling, with kernels that may run on several workers at once."""
 
     def group_fn(self, sizes: Any) -> Any:
         base: Any = super()
@@ -89,6 +72,26 @@ class TbScheduling(CppScheduling):
         if device is not None and device.type == "tb":
             wrapper.kernel_devices[name] = device.index or 0
         return name
+
+
+class TbScheduling:
+    """Makes the scheduling that fits the open driver. Inductor wants a class.
+
+    NotImplementedError: no generated kernel runs there.
+    """
+
+    def __new__(cls, scheduler: Any) -> Any:
+        found = target()
+        if found.place == "nowhere":
+            raise NotImplementedError(
+                f"Inductor was asked for kernels of tb, and this process can run none: {found.reason}"
+            )
+        if found.place == "host":
+            host: Any = HostScheduling
+            return host(scheduler)
+        from .device_scheduling import DeviceScheduling  # only here, since it needs more of Inductor's names
+
+        return DeviceScheduling(scheduler)
 
 
 class _OnTb:
@@ -128,8 +131,9 @@ class _OnTb:
     def _argument(name: Any, index: int) -> Any:
         buffer = V.graph.try_get_buffer(name) if isinstance(name, str) else None
         device = buffer.get_device() if buffer is not None else None
-        on_host = device is not None and device.type == "cpu"
-        return f"tb_code.on_device({name}, {index})" if on_host else name
+        if device is None or device.type != "cpu":
+            return name
+        return f"tb_code.on_device({name}, {index})" if target().place == "host" else f"{name}.item()"
 
     def make_allocation(
         self, name: Any, device: Any, dtype: Any, shape: Any, stride: Any, *arguments: Any, **keywords: Any

@@ -35,6 +35,20 @@ public:
   explicit Programs(c10::DeviceIndex device)
       : device_(device), architecture_(architecture_of(device)), packs_(find_image_packs(architecture_)) {}
 
+  Function load(const Instance &instance) {
+    {
+      const std::unique_lock lock(mutex_);
+      if (!compiler_) compiler_ = make_compiler(device_, architecture_);
+    }
+    const Source source = make_source(instance, compiler_->shim()); // not locked, so that threads compile side by side
+    const std::string image =
+        cached_image(compiler_->identity() + "\n" + source.text, [&] { return compiler_->compile(source); });
+    Function function =
+        load_function(device_, image, entry_name, ("module_load of the kernel " + instance.body).c_str());
+    function.threads = std::min(function.threads, instance.threads);
+    return function;
+  }
+
   Function find(const Kernel &kernel) {
     {
       const std::shared_lock lock(mutex_);
@@ -102,8 +116,13 @@ std::vector<Instance> used_instances() {
 
 Function find(c10::DeviceIndex device, const Kernel &kernel) { return programs(device).find(kernel); }
 
+Function load_instance(c10::DeviceIndex device, Instance instance) {
+  instance.defines = kernel_defines(facts_of(device));
+  return programs(device).load(instance);
+}
+
 void launch(c10::DeviceIndex device, const Function &function, unsigned blocks_x, unsigned blocks_y, unsigned threads,
-            const Argument &argument) {
+            const Argument &argument, const char *name) {
   const uint64_t sizes[] = {argument.size};
   const void *const values[] = {argument.value};
   tb_launch config{};
@@ -114,7 +133,7 @@ void launch(c10::DeviceIndex device, const Function &function, unsigned blocks_x
   config.args = values;
   config.arg_sizes = sizes;
   config.next = &argument.pointers;
-  launch_function(device, function, config, "launch");
+  launch_function(device, function, config, name);
 }
 
 } // namespace tb::ops::jit

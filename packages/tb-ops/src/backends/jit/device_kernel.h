@@ -30,6 +30,10 @@ std::string architecture_of(c10::DeviceIndex device);
 // this.
 Function find(c10::DeviceIndex device, const Kernel &kernel);
 
+// Compiles a generated kernel, whose instance has a text and no defines, or finds its image in the cache, and loads it.
+// Throws if that fails. Each call loads it again.
+Function load_instance(c10::DeviceIndex device, Instance instance);
+
 // A kernel's one argument, and what tb_launch.next says of it.
 struct Argument {
   const void *value;
@@ -39,7 +43,7 @@ struct Argument {
 
 // Queues blocks of `threads` threads on the device's current stream.
 void launch(c10::DeviceIndex device, const Function &function, unsigned blocks_x, unsigned blocks_y, unsigned threads,
-            const Argument &argument);
+            const Argument &argument, const char *name = "launch");
 
 template <class Arguments> Argument argument_of(const Arguments &arguments) {
   static_assert(sizeof arguments <= kernels::max_argument_size);

@@ -100,11 +100,12 @@ Shim read_shim(const std::string &file, const std::string &what) {
 Shim own_shim(const std::string &name) { return read_shim(folder + "/" + name, "tb-ops"); }
 
 Source make_source(const Instance &instance, const Shim &shim) {
-  const std::string path = find_file(instance.header, header_folders());
-  TORCH_CHECK(!path.empty(), "the header ", instance.header, " of tb-ops' device kernels is missing in ", folder,
+  const std::string path = instance.text.empty() ? find_file(instance.header, header_folders()) : "";
+  TORCH_CHECK(!path.empty() || !instance.text.empty(), "the header ", instance.header,
+              " of tb-ops' device kernels is missing in ", folder,
               ". Reinstall it: pip install --force-reinstall tb-ops");
   Expansion expansion(header_folders(), &shim);
-  expansion.add(instance.header, read_file(path));
+  expansion.add(instance.header, path.empty() ? instance.text : read_file(path));
   const std::string kernel = "#line 1 \"" + instance.body + "\"\nusing namespace tb::kernels;\nTB_ENTRY(" + entry_name +
                              ", (" + instance.body + "), " + instance.arguments + ", " +
                              std::to_string(instance.threads) + ", " + (instance.synchronizing ? "true" : "false") +

@@ -12,6 +12,7 @@ struct Instance {
   unsigned threads;      // the most that a block may have
   bool synchronizing;    // whether it calls __syncthreads()
   std::string defines;   // lines before all others: what the device lacks, "#define TB_NO_FLOAT64\n"
+  std::string text = {}; // of a generated kernel, in place of the header, which is then a name for messages
 };
 
 // A header that makes CUDA's dialect of a compiler's language (docs/writing-device-kernels.md).
