@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 POCL_ICD = Path("/etc/OpenCL/vendors/pocl.icd")  # of Debian's package pocl-opencl-icd
@@ -51,7 +50,7 @@ def pocl(folder: Path) -> dict[str, str]:
     return {"OCL_ICD_VENDORS": str(folder)}
 
 
-def _loader(libraries: Path) -> Mapping[str, str]:
+def _loader(libraries: Path) -> dict[str, str]:
     """Intel's packages bring a loader, too. It finds the libraries beside it by LD_LIBRARY_PATH only."""
     if system_loader():
         return {}

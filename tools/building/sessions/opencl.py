@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import nox
 from opencl import runtimes
@@ -54,7 +54,7 @@ def _runtimes(session: nox.Session, environment: Environment) -> dict[str, dict[
 
 
 def _prove(
-    session: nox.Session, environment: Environment, name: str, variables: Mapping[str, str], parts: list[str]
+    session: nox.Session, environment: Environment, name: str, variables: Mapping[str, str], parts: Sequence[str]
 ) -> None:
     """Runs the parts on one implementation. Fallbacks raise where nothing else is said."""
     session.log(f"---- {name}")

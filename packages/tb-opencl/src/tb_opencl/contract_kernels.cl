@@ -1,7 +1,7 @@
 // The kernels of tb/contract_kernels.h in OpenCL C 3.0: tb-device contract --driver opencl --image contract_kernels.cl
 //
 // Two arguments behind those of a launch are the stream's word for failures and the launch's number, a pointer to local
-// memory is the launch's shared memory (src/modules/launch.cpp).
+// memory is the launch's shared memory (src/slots/launch.cpp).
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 #pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
 

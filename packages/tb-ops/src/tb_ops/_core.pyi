@@ -23,7 +23,7 @@ class KernelCompiler:
         """
     def compile_into(self, folder: str, architecture: str, kernel: tuple[str, str, str, int, bool], defines: str) -> int:
         """
-        Compiles a kernel into a pack that begin_pack() made, and returns the image's bytes. RuntimeError with the compiler's messages. Any thread may call this.
+        Compiles a kernel into a pack that begin_pack() made, unless the pack has it, and returns the image's bytes. RuntimeError with the compiler's messages. Any thread may call this.
         """
 class Image:
     """

@@ -13,7 +13,7 @@ from torch.utils._ordered_set import OrderedSet
 
 from .device_kernel import ARGUMENTS, FUNCTION, DeviceKernel
 
-# A kernel has one struct of 128 arguments (tb_generated_kernel): as many buffers as these, and the rest for sizes.
+# A kernel has one struct of 125 arguments (tb_generated_kernel): as many buffers as these, and the rest for sizes.
 _MOST_BUFFERS = 64
 
 # Settings for devices that Inductor does not know, while it generates code: it works out the dtypes of all operations,
