@@ -1,6 +1,7 @@
 """torch.compile(model) on a device with its own memory: generated kernels give the results of plain calls.
 
-The device is the sim driver's. Programs run with TB_FALLBACK=error, so that no operator runs on the CPU.
+The device is the sim driver's, or that of the driver in TB_TESTS_DRIVER (nox -s opencl). Programs run with
+TB_FALLBACK=error, so that no operator runs on the CPU.
 """
 
 from __future__ import annotations
@@ -58,12 +59,15 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture
-def run_on_sim(run_python: RunPython, cache: pathlib.Path, tmp_path: pathlib.Path) -> Run:
-    """Runs a program on the sim driver, with an empty cache of Inductor's."""
+def run_on_device(run_python: RunPython, cache: pathlib.Path, tmp_path: pathlib.Path) -> Run:
+    """Runs a program on the device, with an empty cache of Inductor's."""
+    driver = os.environ.get("TB_TESTS_DRIVER", "sim")
+    options = {name: value for name, value in os.environ.items() if name.startswith(f"TB_{driver.upper()}_")}
 
     def run(code: str, *, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
         own = {
-            "TB_DRIVER": "sim",
+            **options,
+            "TB_DRIVER": driver,
             "TB_FALLBACK": "error",
             "TB_KERNEL_CACHE": str(cache),
             "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
@@ -110,8 +114,8 @@ OPERATORS = """
 
 
 @pytest.mark.parametrize("wanted", [POINTWISE[:14], POINTWISE[14:28], POINTWISE[28:], REDUCTIONS])
-def test_operators_become_kernels_with_the_results_of_plain_calls(wanted: list[str], run_on_sim: Run) -> None:
-    counts = json.loads(run_on_sim(comparing(OPERATORS.format(wanted=wanted))).stdout)
+def test_operators_become_kernels_with_the_results_of_plain_calls(wanted: list[str], run_on_device: Run) -> None:
+    counts = json.loads(run_on_device(comparing(OPERATORS.format(wanted=wanted))).stdout)
     assert counts.keys() == set(wanted)
     assert [name for name, kernels in counts.items() if kernels == 0] == []
 
@@ -161,11 +165,11 @@ FUSED = """
 """
 
 
-def test_chains_of_operators_are_one_kernel(run_on_sim: Run) -> None:
-    assert run_on_sim(comparing(FUSED)).stdout == "all\n"
+def test_chains_of_operators_are_one_kernel(run_on_device: Run) -> None:
+    assert run_on_device(comparing(FUSED)).stdout == "all\n"
 
 
-def test_sizes_that_change_compile_once(run_on_sim: Run) -> None:
+def test_sizes_that_change_compile_once(run_on_device: Run) -> None:
     code = """
         compiled = torch.compile(lambda x, y: ((x * y).softmax(-1), (x[1:] + 1).sum(0)), dynamic=True, fullgraph=True)
         for rows, columns in ((3, 5), (7, 100), (64, 300)):
@@ -174,7 +178,7 @@ def test_sizes_that_change_compile_once(run_on_sim: Run) -> None:
             torch.testing.assert_close(found, ((x * y).softmax(-1), (x[1:] + 1).sum(0)), rtol=1e-4, atol=1e-5)
         print(len(tb_compile.graphs()))
     """
-    assert run_on_sim(comparing(code)).stdout == "1\n"
+    assert run_on_device(comparing(code)).stdout == "1\n"
 
 
 TRAINING = """
@@ -198,11 +202,11 @@ TRAINING = """
 """
 
 
-def test_the_demos_transformer_trains_as_plainly(run_on_sim: Run) -> None:
-    assert run_on_sim(TRAINING).stdout == "trained\n"
+def test_the_demos_transformer_trains_as_plainly(run_on_device: Run) -> None:
+    assert run_on_device(TRAINING).stdout == "trained\n"
 
 
-def test_dropout_draws_new_numbers_and_repeats_with_the_seed(run_on_sim: Run) -> None:
+def test_dropout_draws_new_numbers_and_repeats_with_the_seed(run_on_device: Run) -> None:
     code = """
         import torch
         x = torch.ones(4000, device="tb", requires_grad=True)
@@ -221,10 +225,10 @@ def test_dropout_draws_new_numbers_and_repeats_with_the_seed(run_on_sim: Run) ->
         whole = torch.compile(lambda: torch.randint(-3, 4, (7000,), device="tb") + 0, fullgraph=True)().cpu()
         assert all(800 < int((whole == i).sum()) < 1200 for i in range(-3, 4))
     """
-    run_on_sim(code)
+    run_on_device(code)
 
 
-def test_a_group_with_too_many_tensors_is_split(run_on_sim: Run) -> None:
+def test_a_group_with_too_many_tensors_is_split(run_on_device: Run) -> None:
     code = """
         xs = [torch.randn(6) for _ in range(200)]
         def total(*xs):
@@ -234,10 +238,10 @@ def test_a_group_with_too_many_tensors_is_split(run_on_sim: Run) -> None:
             return out
         print(compare(total, *xs))
     """
-    assert 3 <= int(run_on_sim(comparing(code)).stdout) < 50
+    assert 3 <= int(run_on_device(comparing(code)).stdout) < 50
 
 
-def test_an_index_out_of_range_is_an_index_error_and_the_process_lives(run_on_sim: Run) -> None:
+def test_an_index_out_of_range_is_an_index_error_and_the_process_lives(run_on_device: Run) -> None:
     code = """
         import torch
         call = torch.compile(lambda weight, i: torch.nn.functional.embedding(i, weight) * 2, fullgraph=True)
@@ -251,10 +255,10 @@ def test_an_index_out_of_range_is_an_index_error_and_the_process_lives(run_on_si
             torch.testing.assert_close(call(weight, good).cpu(), weight.cpu()[[1, 4]] * 2)
             print("IndexError")
     """
-    assert run_on_sim(code).stdout == "IndexError\n"
+    assert run_on_device(code).stdout == "IndexError\n"
 
 
-def test_an_error_of_the_compiler_names_the_kernel(run_on_sim: Run, tmp_path: pathlib.Path) -> None:
+def test_an_error_of_the_compiler_names_the_kernel(run_on_device: Run, tmp_path: pathlib.Path) -> None:
     compiler = tmp_path / "compiler"
     compiler.write_text(
         '#!/bin/sh\nfor source; do :; done\nif grep -q GeneratedArguments "$source"; then\n'
@@ -262,12 +266,12 @@ def test_an_error_of_the_compiler_names_the_kernel(run_on_sim: Run, tmp_path: pa
     )
     compiler.chmod(0o755)
     code = "import torch\nx = torch.ones(3, device='tb')\ntorch.compile(lambda x: x.sin() + 1)(x)"
-    text = run_on_sim(code, check=False, TB_HOST_COMPILER=str(compiler)).stderr
+    text = run_on_device(code, check=False, TB_HOST_COMPILER=str(compiler)).stderr
     assert "compiling the device kernel fused_add_sin failed with status 3" in text
     assert "the moon is in the way" in text
 
 
-def test_without_a_compiler_graphs_become_programs(run_on_sim: Run) -> None:
+def test_without_a_compiler_graphs_become_programs(run_on_device: Run) -> None:
     code = """
         import logging, torch, tb_compile
         logging.getLogger("tb_compile").addHandler(handler := logging.StreamHandler())
@@ -279,35 +283,35 @@ def test_without_a_compiler_graphs_become_programs(run_on_sim: Run) -> None:
         torch.testing.assert_close(x.grad.cpu(), 6 * torch.arange(1.0, 4.0).cos())
         print(*tb_compile.counts())
     """
-    done = run_on_sim(code, TB_SIM_ARCHITECTURE="mychip", TB_FALLBACK="allow")
+    done = run_on_device(code, TB_SIM_ARCHITECTURE="mychip", TB_FALLBACK="allow")
     assert done.stdout == "6 0 0 0 0 0\n"
     said = "torch.compile runs the graphs of tb as programs, since no kernel can be generated: no compiler of tb-ops'"
     assert done.stderr.count(said) == 1
     assert "backend=" not in done.stderr
 
 
-def test_a_second_process_compiles_nothing(run_on_sim: Run, tmp_path: pathlib.Path) -> None:
+def test_a_second_process_compiles_nothing(run_on_device: Run, tmp_path: pathlib.Path) -> None:
     code = """
         compare(lambda x: (x * 7).cos().softmax(-1), torch.randn(9, 200))
         from torch._dynamo.utils import counters
         print(counters["inductor"]["fxgraph_cache_hit"], tb_ops.kernel_images().compiled > 0)
     """
-    first, second = (run_on_sim(comparing(code), TB_KERNEL_CACHE=str(tmp_path)).stdout for _ in range(2))
+    first, second = (run_on_device(comparing(code), TB_KERNEL_CACHE=str(tmp_path)).stdout for _ in range(2))
     assert (first, second) == ("0 True\n", "1 False\n")
 
 
-def test_the_kernels_of_another_driver_are_not_taken_from_inductors_cache(run_on_sim: Run) -> None:
+def test_the_kernels_of_another_driver_are_not_taken_from_inductors_cache(run_on_device: Run) -> None:
     code = """
         compare(lambda x: (x * 7).cos(), torch.randn(9))
         from torch._dynamo.utils import counters
         print(counters["inductor"]["fxgraph_cache_hit"])
     """
     drivers = [("sim", "0"), ("cpu", "0"), ("sim", "1")]
-    assert [run_on_sim(comparing(code), TB_DRIVER=driver).stdout.strip() for driver, _ in drivers] == ["0", "0", "1"]
-    assert run_on_sim(comparing(code), TB_SIM_LACKS="float64").stdout.strip() == "0"
+    assert [run_on_device(comparing(code), TB_DRIVER=driver).stdout.strip() for driver, _ in drivers] == ["0", "0", "1"]
+    assert run_on_device(comparing(code), TB_SIM_LACKS="float64").stdout.strip() == "0"
 
 
-def test_each_device_runs_its_own_kernels(run_on_sim: Run) -> None:
+def test_each_device_runs_its_own_kernels(run_on_device: Run) -> None:
     code = """
         for device in ("tb:1", "tb:0"):
             x = torch.randn(4, 90, device=device)
@@ -316,10 +320,10 @@ def test_each_device_runs_its_own_kernels(run_on_sim: Run) -> None:
             torch.testing.assert_close(found.cpu(), (x.cpu().sin() * 2).softmax(-1))
         print("both")
     """
-    assert run_on_sim(comparing(code), TB_SIM_DEVICES="2").stdout == "both\n"
+    assert run_on_device(comparing(code), TB_SIM_DEVICES="2").stdout == "both\n"
 
 
-def test_device_graphs_and_captured_steps_hold_generated_kernels(run_on_sim: Run) -> None:
+def test_device_graphs_and_captured_steps_hold_generated_kernels(run_on_device: Run) -> None:
     code = """
         x = torch.randn(5, 200, device="tb")
         call = torch.compile(lambda x: x.softmax(-1) * 2, fullgraph=True, mode="reduce-overhead")
@@ -334,7 +338,7 @@ def test_device_graphs_and_captured_steps_hold_generated_kernels(run_on_sim: Run
         print(graph.graphed.launches, step.replays, graph.graphed.refusal, step.refusal)
     """
     variables = {**simulated.variables("cuda"), "TB_CUDA_OPERATORS": "own"}  # a driver with device graphs
-    launches, replays = map(int, run_on_sim(comparing(code), **variables).stdout.split())
+    launches, replays = map(int, run_on_device(comparing(code), **variables).stdout.split())
     assert launches > 0
     assert replays > 0
 
@@ -362,9 +366,9 @@ LACKING = """
 """
 
 
-def test_devices_without_float64_get_kernels_without_it(run_on_sim: Run, tmp_path: pathlib.Path) -> None:
+def test_devices_without_float64_get_kernels_without_it(run_on_device: Run, tmp_path: pathlib.Path) -> None:
     lacking = {"TB_SIM_LACKS": "float64,fma", "TB_SIM_MAX_ARGUMENT_SIZE": "1024", "TB_SIM_NAMED_POINTERS": "1"}
-    texts = json.loads(run_on_sim(comparing(LACKING), **lacking).stdout)
+    texts = json.loads(run_on_device(comparing(LACKING), **lacking).stdout)
     assert len(texts) >= 7
     (tmp_path / "shim.cuh").write_text('#include "shim_host.cuh"\n')
     for function, arguments, synchronizing, text in texts:
@@ -377,9 +381,9 @@ def test_devices_without_float64_get_kernels_without_it(run_on_sim: Run, tmp_pat
         assert done.returncode == 0, done.stderr[:3000] + text
 
 
-def test_float64_on_a_device_without_it_stays_with_the_operators(run_on_sim: Run) -> None:
+def test_float64_on_a_device_without_it_stays_with_the_operators(run_on_device: Run) -> None:
     code = """
         x = torch.arange(6, dtype=torch.float64)
         print(compare(lambda x: (x * 2).sum(), x), len(torch.tb.fallbacks()) > 0)
     """
-    assert run_on_sim(comparing(code), TB_SIM_LACKS="float64", TB_FALLBACK="allow").stdout == "0 True\n"
+    assert run_on_device(comparing(code), TB_SIM_LACKS="float64", TB_FALLBACK="allow").stdout == "0 True\n"

@@ -11,14 +11,16 @@ from opencl import runtimes
 
 from building.environments import Environment
 from building.packages import ROOT
-from building.testing import EVERYTHING, PACKAGES, PYTHONPATH, wheels
+from building.testing import EVERYTHING, PACKAGES, PYTEST_ARGUMENTS, PYTHONPATH, wheels
 
 BUILD = ROOT / "build" / "opencl"
 INTEL = ["intel-opencl-rt>=2026", "intel-cmplr-lib-rt>=2026"]
 COMPILER = "ziglang>=0.16,<0.18"
 KERNELS = ROOT / "packages" / "tb-opencl" / "kernels"
-PARTS = ("contract", "kernels", "models", "demo", "conformance")
-# What a runtime has no part in, by the name of an option of the driver.
+PARTS = ("contract", "kernels", "models", "coverage", "demo", "compile", "conformance")
+# Of torch.compile: what every device with kernels has to do.
+FUSED = "operators_become_kernels or chains_of_operators or transformer_trains or index_error"
+# The kinds of memory that each runtime has.
 MEMORIES = {"intel": ("fine", "usm", "coarse"), "pocl": ("fine", "coarse")}
 
 
@@ -68,8 +70,14 @@ def _prove(
     strict = {**on_device, "TB_FALLBACK": "error"}
     if "models" in parts:
         environment.run(session, "python", "-m", "opencl.models", env=strict)
+    if "coverage" in parts:
+        environment.run(session, "python", "-m", "opencl.coverage", env=on_device)
     if "demo" in parts:
         environment.run(session, "python", "-m", "examples.demo", "--steps", "20", env=strict)
+    if "compile" in parts:
+        fused = {**variables, **_compiler(session), "TB_TESTS_DRIVER": "opencl", "PYTHONPATH": PYTHONPATH}
+        test = "tests/compile/test_fused_device_kernels.py"
+        environment.run(session, "pytest", *PYTEST_ARGUMENTS, test, "-k", FUSED, env=fused)
     if "conformance" in parts:
         report = str(BUILD / f"conformance-{name}")
         options = ["--device", "tb", "--profile", "quick", "--json", f"{report}.json", "--page", f"{report}.md"]
