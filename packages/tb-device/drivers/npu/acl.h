@@ -1,6 +1,7 @@
 // Our own statement of libascendcl's types and constants, as far as the driver uses them.
 //
 // Written from public facts, for x86-64 and aarch64; the vendor's headers may be used with its processors only.
+// tools/checks/cann_header_check.py compares all of it with a toolkit's headers.
 #pragma once
 
 #include <cstddef>

@@ -46,7 +46,7 @@ void Physical::free() noexcept {
 
 uint64_t VirtualMemory::granule(int32_t device, int32_t option) {
   const Bound bound(runtime_, device, host_);
-  const acl::PhysicalProperties wanted = properties(device);
+  acl::PhysicalProperties wanted = properties(device);
   size_t granule = 0;
   runtime_.call(runtime_.library.aclrtMemGetAllocationGranularity, &wanted, option, &granule);
   return granule;
