@@ -154,6 +154,29 @@ def test_an_index_out_of_range_is_reported_at_the_synchronise(run_python: RunPyt
     run_python(code, env={"TB_DRIVER": "sim", "TB_KERNEL_CACHE": str(cache)})
 
 
+BITS_OF_FLOATS = """
+    import torch
+    x = torch.ones(3)
+    for function in (torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor):
+        for device in ("cpu", "tb"):
+            try:
+                function(x.to(device), x.to(device))
+            except NotImplementedError as error:
+                print(str(error).splitlines()[0])
+    try:
+        torch.bitwise_not(x.to("tb"))
+    except NotImplementedError as error:
+        print(str(error).splitlines()[0])
+"""
+
+
+def test_bits_of_floats_are_refused_as_on_the_cpu(run_python: RunPython, cache: pathlib.Path) -> None:
+    lines = run_python(BITS_OF_FLOATS, env=environment(cache)).stdout.splitlines()
+    assert len(lines) == 7
+    assert lines[0:6:2] == lines[1:6:2]
+    assert "bitwise_not" in lines[6]
+
+
 RANDOM = """
     import hashlib, torch
     torch.manual_seed(5)

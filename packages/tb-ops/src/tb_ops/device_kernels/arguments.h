@@ -158,7 +158,7 @@ struct ScanArguments {
 };
 
 struct CompactArguments {
-  Long count, limit; // the limit is of the elements that are distributed
+  Long count, limit; // the limit is of the elements that are distributed, or the number of those that are chosen
   const Long *counts;
   const void *input;
   void *output;

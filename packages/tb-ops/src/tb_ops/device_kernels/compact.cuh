@@ -24,14 +24,14 @@ template <class Stored> __device__ inline void expand(const CompactArguments &a)
     }
 }
 
-// Writes the coordinates of the chosen elements, a row for each. Dimension 0 is the slowest.
+// Writes the coordinates of the a.limit chosen elements, those of one dimension side by side. Dimension 0 is the slowest.
 template <class Stored> __device__ inline void coordinates(const CompactArguments &a) {
   for (Long i = first_element(); i < a.count; i += all_threads()) {
     const Long place = chosen_place(a, i);
     if (place < 0) continue;
     Long rest = i;
     for (int d = a.dims - 1; d >= 0; d--) {
-      static_cast<Stored *>(a.output)[place * a.dims + d] = static_cast<Stored>(rest % a.sizes[d]);
+      static_cast<Stored *>(a.output)[d * a.limit + place] = static_cast<Stored>(rest % a.sizes[d]);
       rest /= a.sizes[d];
     }
   }

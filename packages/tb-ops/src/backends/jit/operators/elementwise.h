@@ -1,6 +1,8 @@
 // Implements the out= schema of structured operators. PyTorch's meta function builds the iterator, and a functor
 // computes the elements. PyTorch derives the functional and the in-place schemas from the out= schema.
 #pragma once
+#include <string_view>
+
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
 
@@ -14,6 +16,11 @@ struct Work {
   void take(const c10::Scalar &value) { scalars.push_back(value); }
   template <class Argument> void take(const Argument &) {}
 };
+
+// False for a functor that does not compile for the type.
+inline bool has_functor(std::string_view functor, c10::ScalarType type) {
+  return !functor.starts_with("Bitwise") || !c10::isFloatingType(type);
+}
 
 // Runs the functor of that name with the operator's scalars, in their order.
 template <Name functor> inline constexpr auto plain = [](const auto &...arguments) {
@@ -36,7 +43,9 @@ template <class Op, class Meta, auto work, class... Given> struct Elementwise<Op
     if (!fits(op)) return call_fallback<Op>(std::get<i>(all)..., out);
     const Work todo = work(std::get<i>(all)...);
     const c10::ScalarType first = op.ninputs() > 0 ? op.input_dtype(0) : op.dtype(0);
-    pointwise(op, todo.functor, op.maybe_common_dtype().value_or(first), todo.scalars);
+    const c10::ScalarType type = op.maybe_common_dtype().value_or(first);
+    if (!has_functor(todo.functor, type)) return call_fallback<Op>(std::get<i>(all)..., out);
+    pointwise(op, todo.functor, type, todo.scalars);
     return out;
   }
 };

@@ -5,6 +5,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/arange_ops.h>
+#include <ATen/ops/copy_ops.h>
 #include <ATen/ops/cumsum_ops.h>
 #include <ATen/ops/masked_scatter_ops.h>
 #include <ATen/ops/masked_select_ops.h>
@@ -33,27 +34,33 @@ void launch_compact(const char *name, c10::ScalarType type, kernels::CompactArgu
                   arguments);
 }
 
+// A row for each element that is not 0. The coordinates of one dimension are side by side, as on the CPU.
+Tensor coordinates(const Tensor &self) {
+  const Chosen chosen = choose(self.scalar_type() == c10::kBool ? self : at::_ops::ne_Scalar::call(self, 0));
+  const Tensor out = empty_on(self, {self.dim(), chosen.total}, c10::kLong);
+  if (out.numel() > 0) {
+    kernels::CompactArguments arguments{};
+    arguments.dims = static_cast<int>(self.dim());
+    arguments.limit = chosen.total;
+    std::copy(self.sizes().begin(), self.sizes().end(), arguments.sizes);
+    launch_compact("coordinates", c10::kLong, arguments, chosen, out);
+  }
+  return out.t();
+}
+
 Tensor &nonzero_out(const Tensor &self, Tensor &out) {
   if (!supported({&self, &out}) || self.dim() > kernels::max_dims)
     return call_fallback<at::_ops::nonzero_out>(self, out);
   TORCH_CHECK(out.scalar_type() == c10::kLong, "nonzero: Expected out tensor to have scalar type Long but got scalar ",
               "type ", out.scalar_type());
   common_device("aten::nonzero", {&self, &out});
-  const Chosen chosen = choose(self.scalar_type() == c10::kBool ? self : at::_ops::ne_Scalar::call(self, 0));
-  at::native::resize_output(out, {chosen.total, self.dim()});
-  if (out.numel() == 0) return out;
-  with_contiguous(out, [&](const Tensor &to) {
-    kernels::CompactArguments arguments{};
-    arguments.dims = static_cast<int>(self.dim());
-    std::copy(self.sizes().begin(), self.sizes().end(), arguments.sizes);
-    launch_compact("coordinates", c10::kLong, arguments, chosen, to);
-  });
-  return out;
+  const Tensor found = coordinates(self);
+  at::native::resize_output(out, found.sizes());
+  return at::_ops::copy_::call(out, found, false);
 }
 Tensor nonzero(const Tensor &self) {
   if (!supported({&self}) || self.dim() > kernels::max_dims) return call_fallback<at::_ops::nonzero>(self);
-  Tensor out = empty_on(self, {0}, c10::kLong);
-  return nonzero_out(self, out);
+  return coordinates(self);
 }
 
 Tensor selected(const Tensor &self, const Tensor &mask) {
