@@ -9,7 +9,7 @@ import pytest
 from backends.case_report import case_report
 from conftest import ROOT, RunPython
 from sim_vendor.simulated import variables
-from tb_ops.device_kernels import image_cases
+from tb_ops.device_kernels import image_cases, order_cases
 from tb_ops.device_kernels.cases import GROUPS
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -37,8 +37,11 @@ FALL_BACK = {
 }
 
 
-# The table has no layers of image networks.
-@pytest.mark.parametrize("group", [g for g in GROUPS if g != "reductions" and g not in image_cases.GROUPS])
+# The table has no layers of image networks, and nothing that sorts, scans or selects.
+ABSENT = {"reductions", *image_cases.GROUPS, *order_cases.GROUPS}
+
+
+@pytest.mark.parametrize("group", [group for group in GROUPS if group not in ABSENT])
 def test_layouts_types_and_gradients_as_on_other_devices_with_kernels(group: str, npu: dict[str, str]) -> None:
     report = case_report(["-m", "tb_ops.device_kernels.check", group, "--json"], npu)
     wrong = report["wrong"]

@@ -123,6 +123,11 @@ WAITING = """
     x = torch.randn(50, 30, device="tb")
     torch.tb.synchronize()
     torch.tb.set_sync_debug_mode("error")
+    for _ in range(20):  # a refused copy writes to no memory of the host that is given back
+        try:
+            x[0, 0].item()
+        except RuntimeError as error:
+            assert "waits for the device" in str(error)
     x.sort(), x.topk(3), x.cumsum(0), x.median(1), x.flip(0), x.roll(2)
     x.masked_scatter(x > 0, x), x.index_select(0, torch.arange(3, device="tb")), torch.searchsorted(x, x)
     x[torch.arange(3, device="tb")], x.index_put((torch.arange(3, device="tb"),), x[:3])

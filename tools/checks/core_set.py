@@ -24,7 +24,8 @@ from tb_ops.device_kernels import row, used_kernels
 for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
     x = torch.empty(33, dtype=dtype, device="tb")
     x.uniform_(), x.normal_(), x.bernoulli_(0.3), x.random_(), x.random_(-7, 93), x.exponential_()
-    torch.dropout(x, 0.2, True), torch.ones_like(x).multinomial(2), torch.ones_like(x).multinomial(2, True)
+    torch.dropout(x.requires_grad_(), 0.2, True).sum().backward()
+    torch.ones_like(x).multinomial(2), torch.ones_like(x).multinomial(2, True)
 for dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool):
     x = torch.empty(33, dtype=dtype, device="tb")
     x.random_(), x.bernoulli_(0.3)

@@ -46,11 +46,19 @@ std::string place() {
 
 } // namespace
 
-void synchronize(c10::DeviceIndex device, const char *operation, SyncReason why) {
+void announce_wait(c10::DeviceIndex device, const char *operation, SyncReason why) {
   if (in_capture(current_stream(device))) [[unlikely]]
     leave_capture(current_stream(device), operation, why);
   if (mode.load(std::memory_order_relaxed) != SyncDebugMode::none && why != SyncReason::first_dtype) [[unlikely]]
     report(operation, why);
+}
+
+void synchronize(c10::DeviceIndex device, const char *operation, SyncReason why) {
+  announce_wait(device, operation, why);
+  wait_announced(device);
+}
+
+void wait_announced(c10::DeviceIndex device) {
   check(runtime.driver->stream_synchronize(runtime.self, current_stream(device)), "stream_synchronize", device,
         Failed::work);
   report_warnings_or_throw();

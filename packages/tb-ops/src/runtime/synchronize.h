@@ -22,6 +22,11 @@ inline void synchronize(c10::DeviceIndex device, const std::string &operation,
   synchronize(device, operation.c_str(), why);
 }
 
+// The two halves of synchronize(), for work that the host's memory has to outlive: announce_wait() throws before such work
+// is queued, and wait_announced() waits for it.
+void announce_wait(c10::DeviceIndex device, const char *operation, SyncReason why = SyncReason::data_dependent);
+void wait_announced(c10::DeviceIndex device);
+
 enum class SyncDebugMode { none, warn, error };
 void set_sync_debug_mode(SyncDebugMode mode);
 SyncDebugMode sync_debug_mode();

@@ -134,8 +134,10 @@ void queue_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t byt
 // Copies bytes. A copy from or to the host has finished when this returns.
 void move_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t bytes, int32_t kind) {
   if (bytes == 0) return;
+  const bool waits = kind != TB_COPY_DEVICE_TO_DEVICE;
+  if (waits) announce_wait(device, "aten::copy_");
   queue_bytes(device, dst, src, bytes, kind);
-  if (kind != TB_COPY_DEVICE_TO_DEVICE) synchronize(device, "aten::copy_");
+  if (waits) wait_announced(device);
 }
 
 bool dense(const at::Tensor &tensor) {
