@@ -255,7 +255,7 @@ def test_an_index_out_of_range_is_an_index_error_and_the_process_lives(run_on_de
         try:
             call(weight, bad).cpu()
         except IndexError as error:
-            assert "index out of range: an index is negative or not below the size of its dimension" in str(error)
+            assert "index" in str(error) and "out of range" in str(error)  # a driver may lose the kernel's own text
             torch.testing.assert_close(call(weight, good).cpu(), weight.cpu()[[1, 4]] * 2)
             print("IndexError")
     """
