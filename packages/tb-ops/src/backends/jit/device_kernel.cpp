@@ -40,13 +40,7 @@ public:
       const std::unique_lock lock(mutex_);
       if (!compiler_) compiler_ = make_compiler(device_, architecture_);
     }
-    const Source source = make_source(instance, compiler_->shim()); // not locked, so that threads compile side by side
-    const std::string image =
-        cached_image(compiler_->identity() + "\n" + source.text, [&] { return compiler_->compile(source); });
-    Function function =
-        load_function(device_, image, entry_name, ("module_load of the kernel " + instance.body).c_str());
-    function.threads = std::min(function.threads, instance.threads);
-    return function;
+    return load_image(instance, compiled(instance)); // not locked, so that threads compile side by side
   }
 
   Function find(const Kernel &kernel) {
@@ -56,10 +50,8 @@ public:
     }
     const std::unique_lock lock(mutex_);
     if (const auto known = functions_.find(kernel.body); known != functions_.end()) return known->second;
-    const std::string image = find_image(instance_of(kernel, device_));
-    Function function = load_function(device_, image, entry_name, ("module_load of the kernel " + kernel.body).c_str());
-    function.threads = std::min(function.threads, kernel.threads);
-    return functions_.emplace(kernel.body, function).first->second;
+    const Instance instance = instance_of(kernel, device_);
+    return functions_.emplace(kernel.body, load_image(instance, find_image(instance))).first->second;
   }
 
 private:
@@ -71,8 +63,20 @@ private:
       if (!packs_.empty() && !compiler_obstacle(architecture_).empty()) refuse(instance);
       compiler_ = make_compiler(device_, architecture_);
     }
+    return compiled(instance);
+  }
+
+  // Takes the image from the cache, or compiles it. There is a compiler already.
+  std::string compiled(const Instance &instance) const {
     const Source source = make_source(instance, compiler_->shim());
     return cached_image(compiler_->identity() + "\n" + source.text, [&] { return compiler_->compile(source); });
+  }
+
+  Function load_image(const Instance &instance, const std::string &image) const {
+    Function function =
+        load_function(device_, image, entry_name, ("module_load of the kernel " + instance.body).c_str());
+    function.threads = std::min(function.threads, instance.threads);
+    return function;
   }
 
   [[noreturn]] void refuse(const Instance &instance) {

@@ -55,27 +55,33 @@ template <class Arguments> Argument argument_of(const Arguments &arguments) {
   return {&arguments, sizeof arguments, pointers};
 }
 
+// The blocks of a launch with a thread for each of `count` elements, or with fewer threads that compute several each.
+inline unsigned blocks_of_elements(int64_t count, unsigned threads) {
+  constexpr int64_t most = 1 << 16; // more would not run at the same time
+  const int64_t blocks = (count + threads - 1) / threads;
+  return static_cast<unsigned>(blocks < most ? blocks : most);
+}
+// The blocks of a launch with one for each of `count` rows, or with fewer that continue with row + grid size.
+inline unsigned blocks_of_rows(int64_t count) {
+  constexpr int64_t most = 1 << 20;
+  return static_cast<unsigned>(count < most ? count : most);
+}
+
 // Launches one thread for each of `count` elements, or fewer threads that compute several elements each. Does nothing
 // if `count` is 0.
 template <class Arguments>
 void launch_elements(c10::DeviceIndex device, const Kernel &kernel, int64_t count, const Arguments &arguments) {
   if (count == 0) return;
   const Function function = find(device, kernel);
-  constexpr int64_t most = 1 << 16; // blocks; more would not run at the same time
-  const int64_t blocks = (count + function.threads - 1) / function.threads;
-  launch(device, function, static_cast<unsigned>(blocks < most ? blocks : most), 1, function.threads,
-         argument_of(arguments));
+  launch(device, function, blocks_of_elements(count, function.threads), 1, function.threads, argument_of(arguments));
 }
 
-// Launches one block for each of `count` rows, but at most 2^20 blocks. A kernel continues with row + grid size until
-// it has computed all rows.
+// Launches one block for each of `count` rows, or fewer blocks that compute several rows each.
 template <class Arguments>
 void launch_rows(c10::DeviceIndex device, const Kernel &kernel, int64_t count, const Arguments &arguments) {
   if (count == 0) return;
   const Function function = find(device, kernel);
-  constexpr int64_t most = 1 << 20;
-  launch(device, function, static_cast<unsigned>(count < most ? count : most), 1, function.threads,
-         argument_of(arguments));
+  launch(device, function, blocks_of_rows(count), 1, function.threads, argument_of(arguments));
 }
 
 // The kernels that this process has asked for.

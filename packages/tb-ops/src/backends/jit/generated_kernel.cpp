@@ -1,7 +1,6 @@
 // A generated kernel is loaded once for each device, and keeps its functions.
 #include "backends/jit/generated_kernel.h"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <limits>
@@ -76,12 +75,8 @@ void launch_generated(tb_generated_kernel *kernel, int32_t number, int64_t items
   const Function &function = function_of(*kernel, device);
   const tb_launch_argument kind{TB_LAUNCH_ARGUMENT_STRUCT, kernel->pointers, offsets.data()};
   const tb_launch_arguments pointers{sizeof pointers, TB_EXTENSION_LAUNCH_ARGUMENTS, nullptr, &kind};
-  constexpr int64_t most_threads_blocks = 1 << 16, most_rows = 1 << 20; // those of launch_elements and launch_rows
-  const int64_t blocks = kernel->synchronizing
-                             ? std::min(items, most_rows)
-                             : std::min((items + function.threads - 1) / function.threads, most_threads_blocks);
-  launch(device, function, static_cast<unsigned>(blocks), 1, function.threads,
-         {arguments, count * sizeof *arguments, pointers}, kernel->name);
+  const unsigned blocks = kernel->synchronizing ? blocks_of_rows(items) : blocks_of_elements(items, function.threads);
+  launch(device, function, blocks, 1, function.threads, {arguments, count * sizeof *arguments, pointers}, kernel->name);
 }
 
 } // namespace tb::ops::jit
