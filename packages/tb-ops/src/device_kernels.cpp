@@ -39,7 +39,7 @@ std::unique_ptr<jit::Compiler> make_compiler(const std::string &name, const std:
                                              const std::string &shim) {
   if (name == "nvrtc") return jit::make_nvrtc_compiler(architecture);
   if (name == "host") return jit::make_host_compiler();
-  return jit::make_command_compiler("--compiler", name, "",
+  return jit::make_command_compiler("--compiler", jit::command_words(name), "",
                                     shim.empty() ? jit::own_shim("shim_cuda.cuh") : jit::read_shim(shim, "--shim"));
 }
 

@@ -2,16 +2,13 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace tb::opencl {
 
+// What the table tb.kernels says of a compiler (tb_kernels.compiler_command, compiler_identity).
 struct Compiler {
-  std::vector<std::string> command; // gets `SOURCE -o IMAGE` behind its words; empty: there is none
-  std::string identity;             // for the keys of images
-
-  // Compiles a file. Returns false with what the compiler says in `log`.
-  bool compile(const std::string &source, const std::string &image, std::string *log) const;
+  std::string command; // empty: there is none
+  std::string identity;
 };
 
 // Clang, which makes SPIR-V: the command `asked` (the driver's option "compiler"), or the clang of the package ziglang if

@@ -1,10 +1,10 @@
 #!/bin/sh
-# compile_spir.sh SOURCE -o IMAGE: compiles a kernel for devices that take LLVM's bitcode of SPIR 1.2 and no SPIR-V.
+# compile_spir.sh -o IMAGE SOURCE: compiles a kernel for devices that take LLVM's bitcode of SPIR 1.2 and no SPIR-V.
 #
 # By clang 15 and SPIR-V's translator of LLVM 15, which Debian 12 has, for pocl 3.1, which has LLVM 15 in it. What pocl
 # does not do right is avoided here (README.md).
 set -e
-source=$1 image=$3
+image=$2 source=$3
 clang-15 -x hip --cuda-device-only --offload=spirv64 -nogpulib -nogpuinc -nostdinc -fno-builtin -std=c++20 -w \
   -ffp-contract=off -fvisibility=hidden -Xclang -no-opaque-pointers -O0 -S -emit-llvm "$source" -o "$image.ll"
 # SPIR-V 1.2 has no freeze, which translates to itself elsewhere.

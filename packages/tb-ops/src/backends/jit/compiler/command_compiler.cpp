@@ -27,13 +27,6 @@ namespace fs = std::filesystem;
 const std::vector<std::string> options = {"-std=c++20",          "-O2", "-fPIC", "-shared", "-ffp-contract=off",
                                           "-fvisibility=hidden", "-w"};
 
-std::vector<std::string> words(const std::string &text) {
-  std::istringstream stream(text);
-  std::vector<std::string> out;
-  for (std::string word; stream >> word;) out.push_back(word);
-  return out;
-}
-
 // Returns the program's file as the shell would find it, or an empty string if there is none.
 std::string find_program(const std::string &name) {
   if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? name : "";
@@ -144,10 +137,17 @@ private:
 
 } // namespace
 
-std::unique_ptr<Compiler> make_command_compiler(const std::string &owner, const std::string &command,
+std::vector<std::string> command_words(const std::string &command) {
+  std::istringstream stream(command);
+  std::vector<std::string> out;
+  for (std::string word; stream >> word;) out.push_back(word);
+  return out;
+}
+
+std::unique_ptr<Compiler> make_command_compiler(const std::string &owner, std::vector<std::string> command,
                                                 const std::string &identity, Shim shim) {
   return std::make_unique<CommandCompiler>(
-      Command{"the compiler of " + owner, words(command), identity, "Install what " + owner + " needs"},
+      Command{"the compiler of " + owner, std::move(command), identity, "Install what " + owner + " needs"},
       std::move(shim));
 }
 
@@ -156,7 +156,7 @@ std::unique_ptr<Compiler> make_host_compiler() {
   Command command{"the host's C++ compiler", {}, "host", ""};
   if (given && *given) {
     command.owner = std::string("TB_HOST_COMPILER=") + given;
-    command.words = words(given);
+    command.words = command_words(given);
     command.remedy = "Give a file or a name in PATH; gcc from 11 and clang from 14 on understand the kernels";
     for (const std::string &word : command.words)
       TORCH_CHECK(

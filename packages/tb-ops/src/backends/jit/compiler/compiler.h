@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backends/jit/compiler/source.h"
 
@@ -29,9 +30,11 @@ std::unique_ptr<Compiler> make_nvrtc_compiler(const std::string &architecture);
 // Makes a compiler that runs the host's C++ compiler: TB_HOST_COMPILER (a command with arguments), or c++, g++ or
 // clang++ from PATH. Throws if there is none.
 std::unique_ptr<Compiler> make_host_compiler();
+// Splits a command at its spaces.
+std::vector<std::string> command_words(const std::string &command);
 // Makes a compiler that runs a command with `-o IMAGE SOURCE`. Throws if there is no such program. `owner` names who
 // gave the command; `identity` is a part of the compiler's.
-std::unique_ptr<Compiler> make_command_compiler(const std::string &owner, const std::string &command,
+std::unique_ptr<Compiler> make_command_compiler(const std::string &owner, std::vector<std::string> command,
                                                 const std::string &identity, Shim shim);
 
 // Makes the compiler for a device. TB_KERNEL_COMPILER=nvrtc or =host chooses one. If it is unset, the compiler of a

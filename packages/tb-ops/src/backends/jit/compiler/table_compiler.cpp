@@ -3,8 +3,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <algorithm>
-
 #include "runtime/runtime.h"
 
 namespace tb::ops::jit {
@@ -64,10 +62,10 @@ std::unique_ptr<Compiler> make_table_compiler(const vendor::Table &table, int32_
               "its. Report it to who ships ",
               table.source);
   if (table.fields.compile) return std::make_unique<TableCompiler>(table, device);
-  std::string command = table.fields.compiler_command; // "./mycc -O2" is beside the library
-  if (const size_t end = std::min(command.find(' '), command.size()); command.find('/') < end && command[0] != '/')
-    command = table.path_of(command.substr(0, end)) + command.substr(end);
-  return make_command_compiler(table.source, command, table.fields.compiler_identity, chosen_shim());
+  std::vector<std::string> command = command_words(table.fields.compiler_command);
+  if (!command.empty() && command[0].find('/') != std::string::npos) // "./mycc -O2" is beside the library
+    command[0] = table.path_of(command[0]);
+  return make_command_compiler(table.source, std::move(command), table.fields.compiler_identity, chosen_shim());
 }
 
 } // namespace tb::ops::jit
