@@ -39,7 +39,7 @@ Compiler find_spir_compiler() {
   for (const char *tool : {"/usr/bin/clang-15", "/usr/bin/llvm-spirv-15"}) {
     struct stat facts{};
     if (stat(tool, &facts) != 0) return {};
-    out.identity += " " + std::to_string(facts.st_size) + " " + std::to_string(facts.st_mtime);
+    for (const auto fact : {facts.st_size, facts.st_mtime}) out.identity.append(" ").append(std::to_string(fact));
   }
   return out;
 }
