@@ -189,27 +189,25 @@ def test_wrong_arguments_are_refused_with_the_reason(run_python: RunPython, cach
 
 TRAINING = """
     import sys, torch
-    from examples.models.case import Case, Training
-    from models.cnn import cnn
-    from models.unet import unet
+    from examples.models.case import Training
+    from examples.models.convolutional import ImageSettings, resnet18
+    from examples.models.unet import UnetSettings, unet
 
     def losses(make, device):
         torch.manual_seed(5)
-        model, (inputs, targets), loss = make()
-        training = Training(Case(model, inputs, targets, loss), torch.device(device))
+        training = Training(make(), torch.device(device))
         return [loss.item() for loss in [training.step() for _ in range(20)]]
 
-    make = {"cnn": cnn, "unet": unet}[NAME]
-    on_tb, on_cpu = losses(make, "tb"), losses(make, "cpu")
+    models = {"resnet18": lambda: resnet18(ImageSettings(image=32, batch=8)), "unet": lambda: unet(UnetSettings())}
+    on_tb, on_cpu = losses(models[NAME], "tb"), losses(models[NAME], "cpu")
     print(max(abs(a - b) / b for a, b in zip(on_tb, on_cpu, strict=True)), on_tb[0], on_tb[-1])
     assert all(abs(a - b) <= 1e-4 * b for a, b in zip(on_tb, on_cpu, strict=True)), (on_tb, on_cpu)
     assert on_tb[-1] < 0.98 * on_tb[0]
 """
 
 
-@pytest.mark.parametrize("name", ["cnn", "unet"])
+@pytest.mark.parametrize("name", ["resnet18", "unet"])
 def test_models_train_without_a_fallback_and_with_the_losses_of_the_cpu(
     name: str, run_python: RunPython, cache: pathlib.Path
 ) -> None:
-    """SGD with momentum."""
     run_python(TRAINING.replace("NAME", repr(name)), env=variables(cache), timeout=400)

@@ -16,31 +16,22 @@ from collections.abc import Callable
 import torch
 from examples.demo.settings import ModelSettings
 from examples.models.case import Case, Training
+from examples.models.convolutional import ImageSettings, resnet18
 from examples.models.gpt import gpt
 from examples.models.lstm import LstmSettings, lstm
+from examples.models.unet import UnetSettings, unet
 from examples.models.vit import VitSettings, vit
-from models.cnn import cnn
-from models.unet import unet
 
 STEPS = 20
 TOLERANCE = 1e-4
 ROUNDS = 10  # of timed steps
 
-
-Made = tuple[torch.nn.Module, tuple[torch.Tensor, torch.Tensor], Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]
-
-
-def _case(make: Callable[[], Made]) -> Case:
-    model, (inputs, targets), loss = make()
-    return Case(model, inputs, targets, loss)
-
-
 MODELS: dict[str, Callable[[], Case]] = {
     "gpt": lambda: gpt(ModelSettings(width=32, heads=2, blocks=2, context=16, dropout=0.0), batch=4),
     "lstm": lambda: lstm(LstmSettings()),
     "vit": lambda: vit(VitSettings()),
-    "cnn": lambda: _case(cnn),
-    "unet": lambda: _case(unet),
+    "resnet18": lambda: resnet18(ImageSettings(image=32, batch=8)),
+    "unet": lambda: unet(UnetSettings()),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,15 @@ def test_an_unknown_kind_of_memory_is_refused(python: Python, intel: dict[str, s
     text = opened(python, intel, memory="huge")
     assert text.startswith("InvalidArgumentError")
     assert "takes usm, fine or coarse" in text
+
+
+def test_a_device_can_be_taken_to_lack_facts(python: Python, intel: dict[str, str]) -> None:
+    code = "import tb_device; print(tb_device.get_device_properties(0).lacks)"
+    lacks = python.output(code, **intel, TB_OPENCL_LACKS="float64,fma")
+    assert set(ast.literal_eval(lacks)) >= {"float64", "fma"}
+    text = opened(python, intel, lacks="float64,speed")
+    assert text.startswith("InvalidArgumentError")
+    assert '"float64,speed"; it takes float64, fma and atomic64' in text
 
 
 def test_a_library_that_is_missing_or_another(python: Python, intel: dict[str, str]) -> None:

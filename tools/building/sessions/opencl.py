@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import shutil
 from collections.abc import Mapping, Sequence
 
 import nox
@@ -17,7 +18,7 @@ BUILD = ROOT / "build" / "opencl"
 INTEL = ["intel-opencl-rt>=2026", "intel-cmplr-lib-rt>=2026"]
 COMPILER = "ziglang>=0.16,<0.18"
 KERNELS = ROOT / "packages" / "tb-opencl" / "kernels"
-PARTS = ("contract", "kernels", "models", "coverage", "demo", "compile", "conformance")
+PARTS = ("contract", "kernels", "wheel", "models", "coverage", "demo", "compile", "conformance")
 # Of torch.compile: what every device with kernels has to do.
 FUSED = "operators_become_kernels or chains_of_operators or transformer_trains or index_error"
 # The kinds of memory that each runtime has.
@@ -30,7 +31,6 @@ def opencl(session: nox.Session) -> None:
     parser = argparse.ArgumentParser(prog="nox -s opencl --", description=opencl.__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {' '.join(PARTS)} (default: all)")
     parser.add_argument("--runtime", choices=list(MEMORIES), help="only this one")
-    parser.add_argument("--wheels", action="store_true", help="make the wheel tb-kernels-spirv, and nothing else")
     chosen = parser.parse_args(session.posargs)
     if unknown := set(chosen.parts).difference(PARTS):
         session.error(f"there is no part {', '.join(sorted(unknown))}: the parts are {', '.join(PARTS)}")
@@ -38,9 +38,6 @@ def opencl(session: nox.Session) -> None:
     found = _runtimes(session, environment)
     if chosen.runtime and chosen.runtime not in found:
         session.error(f"{chosen.runtime} is not installed; tools/opencl/runtimes.py says how")
-    if chosen.wheels:
-        _kernels_wheel(session, environment, found["intel"])
-        return
     for name in [chosen.runtime] if chosen.runtime else found:
         _prove(session, environment, name, found[name], chosen.parts or PARTS)
 
@@ -63,7 +60,9 @@ def _prove(
     on_device = {**variables, "TB_DRIVER": "opencl", "PYTHONPATH": PYTHONPATH}
     if "contract" in parts:
         _prove_contract(session, environment, name, variables)
-    if set(parts) != {"contract"}:
+    if "wheel" in parts and name == "intel":  # pocl takes no SPIR-V
+        _prove_wheel(session, environment, variables)
+    if set(parts) - {"contract", "wheel"}:
         on_device["TB_KERNEL_IMAGES"] = str(_pack(session, environment, name, variables))
     if "kernels" in parts:
         environment.run(session, "python", "-m", "tb_ops.device_kernels.check", env=on_device)
@@ -109,11 +108,21 @@ def _compiler(session: nox.Session) -> dict[str, str]:
     return {"TB_OPENCL_COMPILER": f"{environment.site_packages}/ziglang/zig clang"}
 
 
-def _kernels_wheel(session: nox.Session, environment: Environment, variables: Mapping[str, str]) -> None:
-    folder = _pack(session, environment, "intel", variables)
-    command = ["python", "-m", "tb_ops.device_kernels.pack", str(folder), "--lacks", "float64"]
-    environment.run(session, *command, env={**variables, "TB_DRIVER": "opencl", **_compiler(session)})
-    options = [f"-Csetup-args=-Dimages={folder}", "--no-build-isolation", "--no-deps"]
-    environment.run(session, "python", "-m", "pip", "wheel", *options, "-w", str(BUILD / "wheels"), str(KERNELS))
-    for wheel in sorted((BUILD / "wheels").glob("tb_kernels_spirv-*.whl")):
-        session.log(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size / 1e6:.1f} MB")
+def _prove_wheel(session: nox.Session, environment: Environment, variables: Mapping[str, str]) -> None:
+    """Makes the wheel tb-kernels-spirv. Installed, it serves devices with and without float64 where no compiler is."""
+    images, made = BUILD / "images-wheel", BUILD / "wheels"
+    for folder in (images, made):
+        shutil.rmtree(folder, ignore_errors=True)
+    on_device = {**variables, "TB_DRIVER": "opencl", "TB_KERNEL_CACHE": str(made / "cache")}
+    for lacks in ([], ["--lacks", "float64"]):
+        command = ["python", "-m", "tb_ops.device_kernels.pack", str(images), *lacks]
+        environment.run(session, *command, env={**variables, "TB_DRIVER": "opencl", **_compiler(session)})
+    options = [f"-Csetup-args=-Dimages={images}", "--no-build-isolation", "--no-deps"]
+    environment.run(session, "python", "-m", "pip", "wheel", *options, "-w", str(made), str(KERNELS))
+    (wheel,) = made.glob("tb_kernels_spirv-*.whl")
+    session.log(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size / 1e6:.1f} MB")
+    target = made / "installed"
+    environment.run(session, "python", "-m", "pip", "install", "-q", "--no-deps", "--target", str(target), str(wheel))
+    for lacks in ("", "float64"):
+        command = ["python", "-m", "tb_ops.device_kernels.check"]
+        environment.run(session, *command, env={**on_device, "PYTHONPATH": str(target), "TB_OPENCL_LACKS": lacks})

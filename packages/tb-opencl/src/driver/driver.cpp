@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 
 #include "opencl/failure.h"
 
@@ -11,6 +12,26 @@ namespace {
 
 template <size_t size> void put(char (&field)[size], const std::string &text) {
   std::snprintf(field, size, "%s", text.c_str());
+}
+
+// Adds the facts (TB_LACKS_*) that the option "lacks" names: what it takes to try on this device what a lesser one gets.
+tb_status read_lacks(const tb_host *host, uint32_t *out) {
+  std::istringstream names(host->option("lacks") ? host->option("lacks") : "");
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name == "float64")
+      *out |= TB_LACKS_FLOAT64;
+    else if (name == "fma")
+      *out |= TB_LACKS_FMA;
+    else if (name == "atomic64")
+      *out |= TB_LACKS_ATOMIC64;
+    else
+      return fail(
+          host, TB_INVALID_ARGUMENT, 0,
+          "the option \"lacks\" (TB_OPENCL_LACKS) is \"%.80s\"; it takes float64, fma and atomic64, with a comma "
+          "between them",
+          host->option("lacks"));
+  }
+  return TB_OK;
 }
 
 } // namespace
@@ -123,7 +144,7 @@ tb_status tb_driver::read_facts(int32_t number) {
   if (!fact(CL_DEVICE_DOUBLE_FP_CONFIG, 0)) info.lacks |= TB_LACKS_FLOAT64;
   if (!(fact(CL_DEVICE_SINGLE_FP_CONFIG, 0) & CL_FP_FMA)) info.lacks |= TB_LACKS_FMA;
   if (!device.has("cl_khr_int64_base_atomics")) info.lacks |= TB_LACKS_ATOMIC64;
-  return TB_OK;
+  return read_lacks(host, &info.lacks);
 }
 
 tb_status tb_driver::start_stream(tb_stream *stream, int32_t device, int32_t priority, cl_command_queue queue) {
