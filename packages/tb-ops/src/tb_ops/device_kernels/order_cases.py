@@ -170,7 +170,7 @@ def searching() -> Iterator[Case]:
         typed = [tied(20, dtype=dtype).sort().values, tied(9, dtype=dtype)]
         yield f"searchsorted {dtype}", torch.searchsorted, typed
     yield "searchsorted mixed", torch.searchsorted, [boundaries.long(), x]
-    yield "searchsorted number", lambda b: torch.searchsorted(b, 1.5), [boundaries]
+    yield "searchsorted number, which PyTorch makes float64", lambda b: torch.searchsorted(b, 1.5), [boundaries]
     yield "searchsorted nan", torch.searchsorted, [boundaries, with_nan(x)]
     yield "searchsorted none", torch.searchsorted, [boundaries[:0], x]
     yield "searchsorted strided", torch.searchsorted, [boundaries[::2], x.t()]
