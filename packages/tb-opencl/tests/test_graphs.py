@@ -173,7 +173,7 @@ assert slot("mem_set")(0, joins, memory, c_uint32(3), c_uint32(4), c_uint64(4)) 
 assert slot("stream_destroy")(joins) == 0
 print(graph("capture_end")(captures, byref(c_void_p())), slot("stream_synchronize")(captures))
 """
-    failed_precondition = 7
+    failed_precondition = 9
     assert lines(python, intel, GRAPHS + code) == [f"{failed_precondition} 0"]
 
 
