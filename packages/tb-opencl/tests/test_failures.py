@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from conftest import Library, Python, lines
 
+
 def test_more_memory_than_there_is(python: Python, intel: dict[str, str]) -> None:
     first, second = lines(
         python,

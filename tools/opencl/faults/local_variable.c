@@ -13,9 +13,9 @@ static cl_object load(const start *cl, const char *path) {
   const uint32_t spirv = 0x07230203;
   const int is_spirv = size > 4 && memcmp(image, &spirv, 4) == 0;
   cl_int code, state = 0;
-  const cl_object program = is_spirv ? clCreateProgramWithIL(cl->context, image, size, &code)
-                                     : clCreateProgramWithBinary(cl->context, 1, &cl->device, &size, &bytes, &state,
-                                                                 &code);
+  const cl_object program = is_spirv
+                                ? clCreateProgramWithIL(cl->context, image, size, &code)
+                                : clCreateProgramWithBinary(cl->context, 1, &cl->device, &size, &bytes, &state, &code);
   demand(code ? code : state, "creating the program");
   demand(clBuildProgram(program, 1, &cl->device, is_spirv ? "" : "-x spir -spir-std=1.2", NULL, NULL),
          "clBuildProgram");
