@@ -3,7 +3,7 @@
 
 #include "opencl.h"
 
-enum { groups = 1024, threads = 256, count = groups * threads };
+enum { groups = 64, threads = 256, count = groups * threads };
 
 static cl_object load(const start *cl, const char *path) {
   static unsigned char image[1 << 16];
@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
   demand(code, "clCreateBuffer");
   demand(clSetKernelArg(kernel, 0, sizeof result, &result), "clSetKernelArg");
   int wrong = 0;
-  for (int round = 0; round < 200 && !wrong; ++round) { /* groups must run at the same time */
+  for (int round = 0; round < 5 && !wrong; ++round) {
     const size_t global = count, local = threads;
     demand(clEnqueueNDRangeKernel(cl.queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL), "clEnqueueNDRangeKernel");
     demand(clEnqueueReadBuffer(cl.queue, result, 1, 0, sizeof out, out, 0, NULL, NULL), "clEnqueueReadBuffer");

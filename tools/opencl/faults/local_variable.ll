@@ -1,5 +1,5 @@
 ; A kernel in LLVM 15's form of SPIR 1.2, with a local variable that is not named as OpenCL C names it ("turn.values").
-; Each thread stores its number, and gives that of the thread after it.
+; Each thread stores its number, often so that groups run at the same time, and gives that of the thread after it.
 target datalayout = "e-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024"
 target triple = "spir64-unknown-unknown"
 
@@ -14,7 +14,16 @@ define spir_kernel void @turn(i32 addrspace(1)* %out) #0 !kernel_arg_addr_space 
   %g = call spir_func i64 @_Z13get_global_idj(i32 0)
   %number = trunc i64 %g to i32
   %mine = getelementptr [256 x i32], [256 x i32] addrspace(3)* @values, i64 0, i64 %i
-  store i32 %number, i32 addrspace(3)* %mine, align 4
+  br label %again
+
+again:
+  %stores = phi i32 [ 0, %0 ], [ %more, %again ]
+  store volatile i32 %number, i32 addrspace(3)* %mine, align 4
+  %more = add i32 %stores, 1
+  %done = icmp eq i32 %more, 10000
+  br i1 %done, label %wait, label %again
+
+wait:
   call spir_func void @_Z7barrierj(i32 1)
   %next = add i64 %i, 1
   %j = and i64 %next, 255
