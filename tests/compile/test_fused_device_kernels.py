@@ -137,6 +137,9 @@ FUSED = """
     assert compare(lambda x: torch.cat([x, x[:, 1:] + 1], 1).view(-1)[7:], x) >= 1
     assert compare(lambda x: x[:, None].expand(-1, 3, -1).transpose(0, 2).contiguous(), x) == 1
     assert compare(lambda x: functional.pad(x, (1, 2)).roll(3, 1), x) == 1
+    # an index modulo 16 in a loop, of which a compiler may make an integer of 4 bits
+    rows = lambda i, x, y: (functional.embedding(i, x), functional.layer_norm(functional.embedding(i, x) + y, (32,)))
+    assert compare(rows, torch.randint(0, 256, (4, 16)), torch.randn(256, 32), torch.randn(16, 32)) >= 1
     # long rows, few rows, short rows
     assert compare(lambda x: x.sin().sum(), torch.randn(40_000), tolerance=1e-3) >= 1
     assert compare(lambda x: x.sum(0), torch.randn(3000, 5), tolerance=1e-3) >= 1

@@ -1,10 +1,13 @@
 // Opening the driver, and the table that it gives.
 #include <cstdio>
+#include <cstring>
 
 #include "driver/driver.h"
 #include "opencl/failure.h"
+#include "slots/graph.h"
 #include "slots/kernels_table.h"
 #include "slots/modules.h"
+#include "slots/slot.h"
 #include "slots/streams.h"
 
 namespace tb::opencl {
@@ -14,7 +17,7 @@ tb_status close(tb_driver *self) {
   const size_t blocks = self->memory.live_blocks();
   if (blocks || self->objects)
     return fail(self->host, TB_FAILED_PRECONDITION, 0,
-                "%zu blocks of memory and %lld streams, events or modules are alive", blocks,
+                "%zu blocks of memory and %lld streams, events, modules or graphs are alive", blocks,
                 static_cast<long long>(self->objects));
   delete self;
   return TB_OK;
@@ -57,6 +60,11 @@ tb_status get_extension(tb_driver *self, const char *name, uint32_t version, voi
   if (const tb_status status = self->check(name, "name")) return status;
   if (const tb_status status = self->check(table, "table")) return status;
   if (give_kernels_table(self, name, version, table, size)) return TB_OK;
+  const bool graphs = std::strcmp(name, TB_GRAPH_EXTENSION) == 0 && version == TB_GRAPH_VERSION;
+  if (graphs && !self->graphs_obstacle.empty())
+    return fail(self->host, TB_NOT_FOUND, 0, "there are no graphs (" TB_GRAPH_EXTENSION "): %s",
+                self->graphs_obstacle.c_str());
+  if (graphs) return give_graph_table(table, size);
   return fail(self->host, TB_NOT_FOUND, 0, "there is no extension %s of version %u", name, version);
 }
 
@@ -88,14 +96,6 @@ tb_status mem_get_info(tb_driver *self, const void *ptr, tb_pointer_info *out) {
   if (self->memory.find(ptr, &info)) return tb_struct_fill(out, &info);
   return fail(self->host, TB_NOT_FOUND, 0, "%p is not in a block of this driver", ptr);
 }
-
-// A function of the table: the function, with exceptions turned into statuses.
-template <auto function> struct Slot;
-template <class... Arguments, tb_status (*function)(tb_driver *, Arguments...)> struct Slot<function> {
-  static tb_status call(tb_driver *self, Arguments... arguments) {
-    return guarded(self->host, [&] { return function(self, arguments...); });
-  }
-};
 
 tb_driver_api make_table(const tb_driver &driver) {
   tb_driver_api table{};

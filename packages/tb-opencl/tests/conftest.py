@@ -17,9 +17,34 @@ sys.path.append(str(ROOT / "tools"))
 from opencl import runtimes  # noqa: E402
 from tb_testing import Python  # noqa: E402
 
-__all__ = ["Library", "Python"]
+__all__ = ["Library", "Python", "lines"]
 
 Library = Callable[[str], Path]
+
+START = """
+import ctypes, sys
+sys.path += {folders!r}
+import tb_device
+import tb_testing
+driver = tb_device.load_driver("opencl")
+def slot(name):
+    return tb_testing.slot(name, driver)
+[device] = driver.devices()
+stream = ctypes.c_void_p()
+assert slot("stream_default")(0, ctypes.byref(stream)) == 0
+def attempt(name, function):
+    try:
+        function()
+        print(name, "worked")
+    except tb_device.Error as error:
+        print(name, type(error).__name__, error)
+"""
+
+
+def lines(python: Python, environment: dict[str, str], code: str) -> list[str]:
+    """What a program prints that calls the driver's functions by slot(), with `device` and its default `stream`."""
+    folders = [str(ROOT / "shared" / "testing"), str(ROOT / "packages" / "tb-device" / "tests")]
+    return python.output(START.format(folders=folders) + code, **environment).splitlines()
 
 
 @pytest.fixture(scope="session")

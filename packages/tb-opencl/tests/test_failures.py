@@ -2,31 +2,7 @@
 
 from __future__ import annotations
 
-from conftest import ROOT, Library, Python
-
-START = """
-import ctypes, sys
-sys.path += {folders!r}
-import tb_device
-import tb_testing
-driver = tb_device.load_driver("opencl")
-def slot(name):
-    return tb_testing.slot(name, driver)
-[device] = driver.devices()
-stream = ctypes.c_void_p()
-assert slot("stream_default")(0, ctypes.byref(stream)) == 0
-def attempt(name, function):
-    try:
-        function()
-        print(name, "worked")
-    except tb_device.Error as error:
-        print(name, type(error).__name__, error)
-"""
-
-
-def lines(python: Python, environment: dict[str, str], code: str) -> list[str]:
-    folders = [str(ROOT / "shared" / "testing"), str(ROOT / "packages" / "tb-device" / "tests")]
-    return python.output(START.format(folders=folders) + code, **environment).splitlines()
+from conftest import Library, Python, lines
 
 
 def test_more_memory_than_there_is(python: Python, intel: dict[str, str]) -> None:

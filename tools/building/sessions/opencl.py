@@ -18,11 +18,13 @@ BUILD = ROOT / "build" / "opencl"
 INTEL = ["intel-opencl-rt>=2026", "intel-cmplr-lib-rt>=2026"]
 COMPILER = "ziglang>=0.16,<0.18"
 KERNELS = ROOT / "packages" / "tb-opencl" / "kernels"
-PARTS = ("contract", "kernels", "wheel", "models", "coverage", "demo", "compile", "conformance")
+PARTS = ("contract", "faults", "kernels", "wheel", "models", "graphs", "coverage", "demo", "compile", "conformance")
 # Of torch.compile: what every device with kernels has to do.
 FUSED = "operators_become_kernels or chains_of_operators or transformer_trains or index_error"
 # The kinds of memory that each runtime has.
 MEMORIES = {"intel": ("fine", "usm", "coarse"), "pocl": ("fine", "coarse")}
+# The runtimes with tb.graph: the command buffers of pocl 3.1 copy no shared memory.
+WITH_GRAPHS = ("intel",)
 
 
 @nox.session
@@ -60,15 +62,21 @@ def _prove(
     on_device = {**variables, "TB_DRIVER": "opencl", "PYTHONPATH": PYTHONPATH}
     if "contract" in parts:
         _prove_contract(session, environment, name, variables)
+    if "faults" in parts:
+        environment.run(session, "python", "-m", "opencl.faults", name, str(BUILD / "faults"), env=on_device)
     if "wheel" in parts and name == "intel":  # pocl takes no SPIR-V
         _prove_wheel(session, environment, variables)
-    if set(parts) - {"contract", "wheel"}:
+    if set(parts) - {"contract", "faults", "wheel"}:
         on_device["TB_KERNEL_IMAGES"] = str(_pack(session, environment, name, variables))
     if "kernels" in parts:
         environment.run(session, "python", "-m", "tb_ops.device_kernels.check", env=on_device)
     strict = {**on_device, "TB_FALLBACK": "error"}
     if "models" in parts:
         environment.run(session, "python", "-m", "opencl.models", env=strict)
+    if "graphs" in parts and name in WITH_GRAPHS:
+        for memory in MEMORIES[name]:
+            graphs = {**strict, "TB_OPENCL_MEMORY": memory}
+            environment.run(session, "python", "-m", "opencl.graphs", env=graphs)
     if "coverage" in parts:
         environment.run(session, "python", "-m", "opencl.coverage", env=on_device)
     if "demo" in parts:

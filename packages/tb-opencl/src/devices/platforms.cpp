@@ -108,6 +108,16 @@ bool Device::has(const char *extension) const {
   return (" " + extensions + " ").find(std::string(" ") + extension + " ") != std::string::npos;
 }
 
+cl_uint extension_version(const Functions &cl, cl_device_id id, const char *extension) {
+  size_t size = 0;
+  if (cl.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS_WITH_VERSION, 0, nullptr, &size) != CL_SUCCESS) return 0;
+  std::vector<cl_name_version> all(size / sizeof(cl_name_version));
+  if (cl.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS_WITH_VERSION, size, all.data(), nullptr) != CL_SUCCESS) return 0;
+  for (const cl_name_version &one : all)
+    if (std::strcmp(one.name, extension) == 0) return one.version;
+  return 0;
+}
+
 std::string device_text(const Functions &cl, cl_device_id id, cl_uint fact) {
   size_t size = 0;
   if (cl.clGetDeviceInfo(id, fact, 0, nullptr, &size) != CL_SUCCESS || size == 0) return "";

@@ -27,6 +27,9 @@ struct Device {
   bool has(const char *extension) const;
 };
 
+// An extension's version of a device as `major << 22 | minor << 12 | patch`; 0 where it has none or does not tell.
+cl_uint extension_version(const Functions &cl, cl_device_id id, const char *extension);
+
 // A text, or a number, of a device; empty, or `otherwise`, where the implementation has none.
 std::string device_text(const Functions &cl, cl_device_id id, cl_uint fact);
 template <class Number> Number device_number(const Functions &cl, cl_device_id id, cl_uint fact, Number otherwise) {

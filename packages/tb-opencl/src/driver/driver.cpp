@@ -4,6 +4,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "graph/command_buffer.h"
 #include "opencl/failure.h"
 
 using namespace tb::opencl;
@@ -70,6 +71,7 @@ tb_status tb_driver::open() {
   for (const Device &device : devices) {
     ids.push_back(device.id);
     prioritizes &= device.has("cl_khr_priority_hints");
+    if (graphs_obstacle.empty()) graphs_obstacle = find_graphs_obstacle(cl, device);
     takes_il &= device_text(cl, device.id, CL_DEVICE_IL_VERSION).find("SPIR-V") != std::string::npos;
   }
   if (!cl.clCreateProgramWithIL) cl.clCreateProgramWithIL = cl.clCreateProgramWithILKHR;
@@ -179,6 +181,7 @@ void tb_driver::end_stream(tb_stream *stream) {
   std::list<tb_driver::Ended> done; // is destroyed without the lock
   {
     const std::lock_guard lock(mutex);
+    captures.leave(stream);
     streams.erase(stream);
     forget_done(&done);
     if (stream->last) ended.push_back({stream->device, stream->point()});

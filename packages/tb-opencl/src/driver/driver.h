@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "graph/capture.h"
 #include "kernels/compiler.h"
 #include "memory/memory.h"
 #include "streams/stream.h"
@@ -42,6 +43,8 @@ struct tb_driver {
   bool takes_il = false;    // all devices load SPIR-V
   tb::opencl::cl_context context = nullptr;
   tb::opencl::Memory memory;
+  tb::opencl::Captures captures{host};
+  std::string graphs_obstacle;                          // why the driver has no graphs, or empty
   std::vector<tb::opencl::cl_command_queue> own_queues; // one a device, for copies that no stream orders
   std::vector<std::unique_ptr<tb_stream>> defaults;     // one a device
 
@@ -55,7 +58,7 @@ struct tb_driver {
   std::vector<uint8_t> peers;                                          // device * count + peer: enabled
   std::list<std::unique_ptr<tb::opencl::HostCalls>> ending_host_calls; // of destroyed streams
 
-  std::atomic<int64_t> objects{0}; // streams, events, modules
+  std::atomic<int64_t> objects{0}; // streams, events, modules, graphs and executables
 
 private:
   tb_status read_facts(int32_t number);

@@ -18,8 +18,16 @@ using cl_command_queue = struct _cl_command_queue *;
 using cl_program = struct _cl_program *;
 using cl_kernel = struct _cl_kernel *;
 using cl_event = struct _cl_event *;
+using cl_command_buffer_khr = struct _cl_command_buffer_khr *;
+using cl_mutable_command_khr = struct _cl_mutable_command_khr *;
+using cl_sync_point_khr = cl_uint;
 
 using EventCallback = void (*)(cl_event, cl_int, void *);
+
+struct cl_name_version {
+  cl_uint version; // major << 22 | minor << 12 | patch
+  char name[64];
+};
 
 enum : cl_int {
   CL_SUCCESS = 0,
@@ -63,6 +71,7 @@ enum : cl_uint {
   CL_DEVICE_HOST_UNIFIED_MEMORY = 0x1035,
   CL_DEVICE_SVM_CAPABILITIES = 0x1053,
   CL_DEVICE_IL_VERSION = 0x105B,
+  CL_DEVICE_EXTENSIONS_WITH_VERSION = 0x1060,
   CL_DEVICE_UUID_KHR = 0x106A,
   CL_QUEUE_CONTEXT = 0x1090,
   CL_QUEUE_DEVICE = 0x1091,
@@ -80,6 +89,10 @@ enum : cl_uint {
   CL_KERNEL_EXEC_INFO_SVM_PTRS = 0x11B6,
   CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3,
   CL_PROFILING_COMMAND_END = 0x1283,
+  CL_COMMAND_BUFFER_FLAGS_KHR = 0x1293,
+  CL_DEVICE_COMMAND_BUFFER_SUPPORTED_QUEUE_PROPERTIES_KHR = 0x129A,
+  CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR = 0x12A9,
+  CL_DEVICE_COMMAND_BUFFER_REQUIRED_QUEUE_PROPERTIES_KHR = 0x12AA,
   CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL = 0x4190,
   CL_DEVICE_DEVICE_MEM_CAPABILITIES_INTEL = 0x4191,
   CL_KERNEL_EXEC_INFO_INDIRECT_HOST_ACCESS_INTEL = 0x4200,
@@ -103,6 +116,8 @@ enum : cl_ulong {
   CL_MEM_SVM_FINE_GRAIN_BUFFER = 1 << 10,
   CL_MEM_SVM_ATOMICS = 1 << 11,
   CL_UNIFIED_SHARED_MEMORY_ACCESS_INTEL = 1 << 0,
+  CL_COMMAND_BUFFER_SIMULTANEOUS_USE_KHR = 1 << 0,
+  CL_COMMAND_BUFFER_CAPABILITY_SIMULTANEOUS_USE_KHR = 1 << 2,
 };
 
 } // namespace tb::opencl

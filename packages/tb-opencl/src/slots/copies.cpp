@@ -1,5 +1,6 @@
 // Copies and fills, on one device and between those of a context, which share its memory.
 #include <cstring>
+#include <span>
 
 #include "driver/driver.h"
 #include "opencl/failure.h"
@@ -19,14 +20,18 @@ void free_third_place(cl_event, cl_int, void *given) {
   delete place;
 }
 
+cl_int enqueue(tb_driver *self, tb_stream *stream, const Transfer &one, cl_event *out) {
+  if (one.src) return self->memory.copy(stream->queue, false, one.dst, one.src, one.size, out);
+  return self->memory.fill(stream->queue, one.dst, one.pattern, one.unit, one.size, out);
+}
+
 // OpenCL refuses ranges that overlap.
-cl_int copy_by_third_place(tb_driver *self, tb_stream *stream, void *dst, const void *src, uint64_t size,
-                           cl_event *out) {
-  void *between = self->memory.allocate_own(stream->device, size, false);
+cl_int copy_by_third_place(tb_driver *self, tb_stream *stream, const Transfer &one, cl_event *out) {
+  void *between = self->memory.allocate_own(stream->device, one.size, false);
   if (!between) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
   auto place = std::make_unique<ThirdPlace>(ThirdPlace{&self->memory, between});
-  cl_int code = self->memory.copy(stream->queue, false, between, src, size, nullptr);
-  if (code == CL_SUCCESS) code = self->memory.copy(stream->queue, false, dst, between, size, out);
+  cl_int code = self->memory.copy(stream->queue, false, between, one.src, one.size, nullptr);
+  if (code == CL_SUCCESS) code = self->memory.copy(stream->queue, false, one.dst, between, one.size, out);
   if (code == CL_SUCCESS &&
       self->cl.clSetEventCallback(*out, CL_COMPLETE, free_third_place, place.get()) == CL_SUCCESS) {
     place.release();
@@ -37,17 +42,42 @@ cl_int copy_by_third_place(tb_driver *self, tb_stream *stream, void *dst, const 
   return code;
 }
 
+// The same for a node. False: no memory.
+bool capture_by_third_place(tb_driver *self, tb_stream *stream, const Transfer &one, Node *node) {
+  void *between = self->memory.allocate_own(stream->device, one.size, false);
+  if (!between) return false;
+  node->blocks.emplace_back(between, [self](void *block) { self->memory.free_own(block); });
+  node->transfers.push_back({between, one.src, one.size, 0, {}});
+  node->transfers.push_back({one.dst, between, one.size, 0, {}});
+  return true;
+}
+
+// Queues the transfers of one call, or captures them as one node.
+tb_status queue(tb_driver *self, tb_stream *stream, Node::Kind kind, std::span<const Transfer> transfers) {
+  if (stream->captures) {
+    Node node{kind, {}, {}, {}};
+    for (const Transfer &one : transfers)
+      if (!one.overlaps())
+        node.transfers.push_back(one);
+      else if (!capture_by_third_place(self, stream, one, &node))
+        return self->failed(CL_MEM_OBJECT_ALLOCATION_FAILURE, "capturing a copy");
+    if (self->captures.add(stream, std::move(node))) return TB_OK;
+  }
+  const std::lock_guard lock(stream->mutex);
+  for (const Transfer &one : transfers) {
+    cl_event event = nullptr;
+    const cl_int code =
+        one.overlaps() ? copy_by_third_place(self, stream, one, &event) : enqueue(self, stream, one, &event);
+    if (code != CL_SUCCESS) return self->failed(code, one.src ? "queueing a copy" : "queueing a fill");
+    stream->note(self->cl, event);
+  }
+  return TB_OK;
+}
+
 tb_status queue_copy(tb_driver *self, tb_stream *stream, void *dst, const void *src, uint64_t size) {
   if (size == 0 || dst == src) return TB_OK;
-  const auto to = reinterpret_cast<uintptr_t>(dst), from = reinterpret_cast<uintptr_t>(src);
-  const bool overlap = to < from + size && from < to + size;
-  const std::lock_guard lock(stream->mutex);
-  cl_event event = nullptr;
-  const cl_int code = overlap ? copy_by_third_place(self, stream, dst, src, size, &event)
-                              : self->memory.copy(stream->queue, false, dst, src, size, &event);
-  if (code != CL_SUCCESS) return self->failed(code, "queueing a copy");
-  stream->note(self->cl, event);
-  return TB_OK;
+  const Transfer copy{dst, src, size, 0, {}};
+  return queue(self, stream, Node::Kind::copy, {&copy, 1});
 }
 
 tb_status check_stream(tb_driver *self, int32_t device, tb_stream *stream) {
@@ -102,11 +132,10 @@ tb_status mem_copy_2d(tb_driver *self, int32_t device, tb_stream *stream, const 
   // OpenCL copies rectangles between buffers only, not between pointers.
   const auto *src = static_cast<const char *>(copy->src);
   auto *dst = static_cast<char *>(copy->dst);
+  std::vector<Transfer> rows;
   for (uint64_t row = 0; row < copy->height; ++row)
-    if (const tb_status status =
-            queue_copy(self, stream, dst + row * copy->dst_pitch, src + row * copy->src_pitch, copy->width))
-      return status;
-  return TB_OK;
+    rows.push_back({dst + row * copy->dst_pitch, src + row * copy->src_pitch, copy->width, 0, {}});
+  return queue(self, stream, Node::Kind::copy, rows);
 }
 
 tb_status mem_set(tb_driver *self, int32_t device, tb_stream *stream, void *dst, uint32_t pattern, uint32_t width,
@@ -118,22 +147,20 @@ tb_status mem_set(tb_driver *self, int32_t device, tb_stream *stream, void *dst,
   std::memcpy(bytes, &pattern, sizeof bytes);
   auto *at = static_cast<unsigned char *>(dst), *const end = at + width * count;
   unsigned phase = 0; // of the pattern, at `at`
-  cl_int code = CL_SUCCESS;
-  const std::lock_guard lock(stream->mutex);
+  Transfer fills[7];
+  size_t count_of_fills = 0;
   const auto fill = [&](uint64_t size, unsigned unit) {
-    unsigned char turned[4];
-    for (unsigned i = 0; i < unit; ++i) turned[i] = bytes[(phase + i) % width];
-    cl_event event = nullptr;
-    code = self->memory.fill(stream->queue, at, turned, unit, size, &event);
-    if (code == CL_SUCCESS) stream->note(self->cl, event);
+    Transfer &one = fills[count_of_fills++];
+    one = {at, nullptr, size, unit, {}};
+    for (unsigned i = 0; i < unit; ++i) one.pattern[i] = bytes[(phase + i) % width];
     at += size, phase = static_cast<unsigned>((phase + size) % width);
   };
   // The address of a fill is a multiple of its pattern's size, so single bytes are written at both ends.
-  while (code == CL_SUCCESS && at < end && reinterpret_cast<uintptr_t>(at) % width) fill(1, 1);
+  while (at < end && reinterpret_cast<uintptr_t>(at) % width) fill(1, 1);
   const uint64_t whole = static_cast<uint64_t>(end - at) / width * width;
-  if (code == CL_SUCCESS && whole) fill(whole, width);
-  while (code == CL_SUCCESS && at < end) fill(1, 1);
-  return code == CL_SUCCESS ? TB_OK : self->failed(code, "queueing a fill");
+  if (whole) fill(whole, width);
+  while (at < end) fill(1, 1);
+  return queue(self, stream, Node::Kind::fill, {fills, count_of_fills});
 }
 
 tb_status peer_can_access(tb_driver *self, int32_t device, int32_t peer, int32_t *out) {

@@ -29,8 +29,16 @@ void sleep_until_done(const Functions &cl, const Event &event) {
   sleeper.wake.wait(lock, [&] { return sleeper.done; });
 }
 
+// Fails for an event that was recorded in a capture.
+tb_status check_moment(tb_driver *self, tb_event *event) {
+  if (!event->in_capture().capture) return TB_OK;
+  return fail(self->host, TB_FAILED_PRECONDITION, 0,
+              "the event was recorded in a capture, so it stands for no moment: record it on the stream of the launch");
+}
+
 // When the event's point was passed, in nanoseconds of the device.
 tb_status time_of(tb_driver *self, tb_event *event, const char *name, uint64_t *out) {
+  if (const tb_status status = check_moment(self, event)) return status;
   const Point point = event->current();
   if (!(event->flags & TB_EVENT_TIMING) || !point.event)
     return fail(self->host, TB_FAILED_PRECONDITION, 0,
@@ -67,7 +75,8 @@ tb_status event_record(tb_driver *self, tb_event *event, tb_stream *stream) {
   if (const tb_status status = self->check(event, "event")) return status;
   if (const tb_status status = self->check(stream, "stream")) return status;
   Point point;
-  {
+  CapturedPoint captured = self->captures.point(stream);
+  if (!captured.capture) {
     const std::lock_guard lock(stream->mutex);
     cl_event marker = nullptr;
     const cl_int code = self->cl.clEnqueueMarkerWithWaitList(stream->queue, 0, nullptr, &marker);
@@ -75,19 +84,22 @@ tb_status event_record(tb_driver *self, tb_event *event, tb_stream *stream) {
     stream->note(self->cl, marker);
     point = stream->point();
   }
-  self->cl.clFlush(stream->queue); // others may wait for the event
+  if (!captured.capture) self->cl.clFlush(stream->queue); // others may wait for the event
   const std::lock_guard lock(event->mutex);
   std::swap(event->point, point);
+  std::swap(event->captured, captured);
   return TB_OK;
 }
 
 tb_status event_query(tb_driver *self, tb_event *event) {
   if (const tb_status status = self->check(event, "event")) return status;
+  if (const tb_status status = check_moment(self, event)) return status;
   return settle(self->host, self->cl, event->current(), false);
 }
 
 tb_status event_synchronize(tb_driver *self, tb_event *event) {
   if (const tb_status status = self->check(event, "event")) return status;
+  if (const tb_status status = check_moment(self, event)) return status;
   const Point point = event->current();
   if (event->flags & TB_EVENT_BLOCKING) sleep_until_done(self->cl, point.event);
   return settle(self->host, self->cl, point, true);

@@ -28,10 +28,6 @@ bool is_pointer(tb_driver *self, const tb_function *function, const tb_launch *c
   return self->memory.find(value, nullptr);
 }
 
-struct Grid {
-  size_t local[3], global[3];
-};
-
 tb_status check_grid(tb_driver *self, const tb_function *function, const tb_launch *config, Grid *out) {
   uint64_t threads = 1;
   bool empty = false;
@@ -57,6 +53,36 @@ tb_status check_sizes(tb_driver *self, const tb_function *function, const tb_lau
               static_cast<unsigned long long>(bytes), most);
 }
 
+// Sets the launch's arguments, and the size of shared memory if the kernel takes a pointer to it.
+cl_int set_arguments(tb_driver *self, const tb_function *function, cl_kernel kernel, const tb_launch *config,
+                     bool shares) {
+  cl_int code = CL_SUCCESS;
+  for (cl_uint i = 0; i < config->arg_count && code == CL_SUCCESS; ++i) {
+    void *value = nullptr;
+    if (is_pointer(self, function, config, i)) {
+      std::memcpy(&value, config->args[i], sizeof value);
+      code = self->memory.set_pointer(kernel, i, value);
+    } else {
+      code = self->cl.clSetKernelArg(kernel, i, config->arg_sizes[i], config->args[i]);
+    }
+  }
+  if (!shares || code != CL_SUCCESS) return code;
+  return self->cl.clSetKernelArg(kernel, config->arg_count, config->shared_size ? config->shared_size : 1, nullptr);
+}
+
+// Captures the launch, unless the stream's capture has ended.
+tb_status capture_launch(tb_driver *self, tb_stream *stream, const tb_function *function, const tb_launch *config,
+                         const Grid &grid, bool shares, bool reports, bool *added) {
+  cl_int code = CL_SUCCESS;
+  KernelCall call(self->cl, function->module->program, function->name, grid, &code);
+  if (code != CL_SUCCESS) return self->failed(code, "clCreateKernel");
+  if (reports) call.failure_argument = config->arg_count + shares;
+  code = set_arguments(self, function, call.get(), config, shares);
+  if (code != CL_SUCCESS) return self->failed(code, "setting an argument of a kernel");
+  *added = self->captures.add(stream, {Node::Kind::launch, {}, std::move(call), {}});
+  return TB_OK;
+}
+
 } // namespace
 
 tb_status launch(tb_driver *self, tb_stream *stream, tb_function *function, const tb_launch *config) {
@@ -80,26 +106,20 @@ tb_status launch(tb_driver *self, tb_stream *stream, tb_function *function, cons
                 "a launch with shared memory of its own; OpenCL gives it to kernels only that have a pointer to local "
                 "memory behind their arguments");
 
-  const Functions &cl = self->cl;
-  cl_int code = CL_SUCCESS;
-  const std::lock_guard arguments(function->mutex);
-  for (cl_uint i = 0; i < given && code == CL_SUCCESS; ++i) {
-    void *value = nullptr;
-    if (is_pointer(self, function, config, i)) {
-      std::memcpy(&value, config->args[i], sizeof value);
-      code = self->memory.set_pointer(function->kernel, i, value);
-    } else {
-      code = cl.clSetKernelArg(function->kernel, i, config->arg_sizes[i], config->args[i]);
-    }
+  if (stream->captures) {
+    bool added = false;
+    const tb_status status = capture_launch(self, stream, function, config, grid, shares, reports, &added);
+    if (status != TB_OK || added) return status;
   }
-  auto index = static_cast<cl_uint>(given);
-  if (shares && code == CL_SUCCESS)
-    code = cl.clSetKernelArg(function->kernel, index++, config->shared_size ? config->shared_size : 1, nullptr);
+  const Functions &cl = self->cl;
+  const std::lock_guard arguments(function->mutex);
+  cl_int code = set_arguments(self, function, function->kernel, config, shares);
   if (code == CL_SUCCESS) code = self->memory.reach_blocks(function->kernel, &function->known_blocks);
   if (code != CL_SUCCESS) return self->failed(code, "setting an argument of a kernel");
 
   const std::lock_guard order(stream->mutex);
   if (reports) {
+    const auto index = static_cast<cl_uint>(given + shares);
     const cl_ulong number = (stream->launches + 1) << 8;
     code = self->memory.set_pointer(function->kernel, index, stream->word->address());
     if (code == CL_SUCCESS) code = cl.clSetKernelArg(function->kernel, index + 1, sizeof number, &number);

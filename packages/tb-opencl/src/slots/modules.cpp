@@ -154,7 +154,7 @@ tb_status module_function(tb_driver *self, tb_module *module, const char *name, 
     return *out = known->second.get(), TB_OK;
   cl_int code = CL_SUCCESS;
   auto made = std::make_unique<tb_function>();
-  made->module = module;
+  made->module = module, made->name = name;
   made->kernel = cl.clCreateKernel(module->program, name, &code);
   if (code == CL_INVALID_KERNEL_NAME) return fail(self->host, TB_NOT_FOUND, code, "the module has no kernel %s", name);
   if (code != CL_SUCCESS) return self->failed(code, "clCreateKernel");

@@ -16,6 +16,7 @@ enum class ArgumentPlace : uint8_t { unknown, value, pointer, shared };
 
 struct tb_function {
   tb_module *module = nullptr;
+  std::string name;
   tb::opencl::cl_kernel kernel = nullptr;
   tb_function_info info{};
   std::vector<tb::opencl::ArgumentPlace> arguments;

@@ -27,13 +27,6 @@ tb_status current_point(tb_driver *self, tb_stream *stream, Point *out) {
   return TB_OK;
 }
 
-// Keeps what the stream waits for, and forgets what is done. With the stream's mutex held.
-void inherit(tb_stream *stream, const Point &point) {
-  constexpr size_t few = 16; // looking costs a call of OpenCL for each
-  if (stream->inherited.size() >= few) std::erase_if(stream->inherited, done_without_failure);
-  stream->inherited.push_back(point);
-}
-
 } // namespace
 
 tb_status stream_default(tb_driver *self, int32_t device, tb_stream **out) {
@@ -63,6 +56,7 @@ tb_status stream_destroy(tb_driver *self, tb_stream *stream) {
 
 tb_status stream_query(tb_driver *self, tb_stream *stream) {
   if (const tb_status status = self->check(stream, "stream")) return status;
+  if (const tb_status status = self->captures.check_wait(stream)) return status;
   Point point;
   if (const tb_status status = current_point(self, stream, &point)) return status;
   self->cl.clFlush(stream->queue);
@@ -75,6 +69,7 @@ tb_status stream_query(tb_driver *self, tb_stream *stream) {
 
 tb_status stream_synchronize(tb_driver *self, tb_stream *stream) {
   if (const tb_status status = self->check(stream, "stream")) return status;
+  if (const tb_status status = self->captures.check_wait(stream)) return status;
   Point point;
   if (const tb_status status = current_point(self, stream, &point)) return status;
   self->cl.clFlush(stream->queue);
@@ -88,6 +83,7 @@ tb_status device_synchronize(tb_driver *self, int32_t device) {
     const std::lock_guard lock(self->mutex);
     for (tb_stream *stream : self->streams) {
       if (stream->device != device) continue;
+      if (const tb_status status = self->captures.check_wait(stream)) return status;
       points.emplace_back();
       if (const tb_status status = current_point(self, stream, &points.back())) return status;
       self->cl.clFlush(stream->queue);
@@ -104,14 +100,16 @@ tb_status device_synchronize(tb_driver *self, int32_t device) {
 tb_status stream_wait_event(tb_driver *self, tb_stream *stream, tb_event *event) {
   if (const tb_status status = self->check(stream, "stream")) return status;
   if (const tb_status status = self->check(event, "event")) return status;
+  if (const CapturedPoint captured = event->in_capture(); captured.capture)
+    return self->captures.join(stream, captured);
   const Point point = event->current();
-  if (!point.event) return TB_OK;
+  if (!point.event || self->captures.add_prerequisite(stream, point)) return TB_OK;
   const std::lock_guard lock(stream->mutex);
   cl_event barrier = nullptr;
   const cl_int code = self->cl.clEnqueueBarrierWithWaitList(stream->queue, 1, point.event.address(), &barrier);
   if (code != CL_SUCCESS) return self->failed(code, "clEnqueueBarrierWithWaitList");
   stream->note(self->cl, barrier);
-  inherit(stream, point);
+  stream->inherit(point);
   return TB_OK;
 }
 
@@ -147,6 +145,9 @@ tb_status stream_wrap(tb_driver *self, int32_t device, uint64_t native, tb_strea
 tb_status stream_host_call(tb_driver *self, tb_stream *stream, void (*function)(void *, tb_status), void *user) {
   if (const tb_status status = self->check(stream, "stream")) return status;
   if (!function) return fail(self->host, TB_INVALID_ARGUMENT, 0, "function is NULL");
+  if (stream->captures)
+    return fail(self->host, TB_UNSUPPORTED, 0,
+                "OpenCL captures no call of a function of the host: queue it before or behind the graph's launch");
   const Functions &cl = self->cl;
   const std::lock_guard lock(stream->mutex);
   if (!stream->host_calls) stream->host_calls = std::make_unique<HostCalls>(cl);

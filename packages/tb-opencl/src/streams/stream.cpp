@@ -21,3 +21,9 @@ bool done_without_failure(const Point &point) {
 }
 
 } // namespace tb::opencl
+
+void tb_stream::inherit(const tb::opencl::Point &point) {
+  constexpr size_t few = 16; // looking costs a call of OpenCL for each
+  if (inherited.size() >= few) std::erase_if(inherited, tb::opencl::done_without_failure);
+  inherited.push_back(point);
+}

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -12,6 +13,17 @@
 #include "streams/kernel_failures.h"
 
 namespace tb::opencl {
+
+struct Capture;
+
+// How many captured steps of each stream come before a point.
+using Seen = std::map<const tb_stream *, uint64_t>;
+
+// What an event recorded on a capturing stream stands for; `capture` is null for others.
+struct CapturedPoint {
+  std::shared_ptr<Capture> capture;
+  Seen seen;
+};
 
 // A place in a stream: the event of the last command before it, and the launches whose failures it covers.
 struct Point {
@@ -69,6 +81,9 @@ struct tb_stream {
   std::vector<tb::opencl::Point> inherited;          // what the stream waited for, and may still fail
   std::unique_ptr<tb::opencl::HostCalls> host_calls; // made by the first
 
+  std::atomic<bool> captures{false};            // changes with the mutex of Captures held, as the next
+  std::shared_ptr<tb::opencl::Capture> capture; // in which the stream takes part
+
   // With the mutex held, after a command was queued.
   void note(const tb::opencl::Functions &cl, tb::opencl::cl_event event) { last = tb::opencl::Event(cl, event); }
   // With the mutex held.
@@ -78,6 +93,8 @@ struct tb_stream {
     for (const tb::opencl::Point &point : inherited) out.covers.add(point.covers);
     return out;
   }
+  // Keeps what the stream waits for, and forgets what is done. With the mutex held.
+  void inherit(const tb::opencl::Point &point);
 };
 
 struct tb_event {
@@ -85,11 +102,15 @@ struct tb_event {
   int32_t device = 0;
   uint64_t flags = 0;
   std::mutex mutex;
-  bool recorded = false;
   tb::opencl::Point point;
+  tb::opencl::CapturedPoint captured;
 
   tb::opencl::Point current() {
     const std::lock_guard lock(mutex);
     return point;
+  }
+  tb::opencl::CapturedPoint in_capture() {
+    const std::lock_guard lock(mutex);
+    return captured;
   }
 };
