@@ -110,8 +110,8 @@ template <class Stub, class Function> void enter(Stub &stub, Function *function)
   if (!stub.is_device_supported(device_type)) stub.set_privateuse1_dispatch_ptr(function);
 }
 
-bool has_kernel(const char *name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").hasKernelForDispatchKey(
+bool has_kernel(const char *name, const char *overload = "") {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).hasKernelForDispatchKey(
       c10::DispatchKey::PrivateUse1);
 }
 
@@ -148,6 +148,7 @@ bool serves(const Runtime &runtime) { return !runtime.closures; }
 void install(torch::Library &aten, torch::Library &) {
   register_random(aten);
   if (!has_kernel("aten::convolution_overrideable")) register_convolution_fallback(aten);
+  if (!has_kernel("aten::mode", "values")) register_default_kernel(aten, "mode.values");
   if (!has_kernel("aten::native_dropout")) aten.impl("native_dropout", &dropout);
 }
 
