@@ -1,6 +1,7 @@
 // Operators of two and three tensors.
 #include "backends/jit/operators/elementwise.h"
 
+#include <ATen/native/Activation.h>
 #include <ATen/ops/add_meta.h>
 #include <ATen/ops/add_ops.h>
 #include <ATen/ops/addcdiv_meta.h>
@@ -66,7 +67,9 @@ constexpr auto divide = [](const at::Tensor &, const at::Tensor &, std::optional
 };
 
 constexpr auto gelu_backward = [](const at::Tensor &, const at::Tensor &, c10::string_view approximate) {
-  return Work{approximate == "tanh" ? "GeluTanhBackward" : "GeluBackward", {}};
+  return Work{at::native::get_gelutype_enum(approximate) == at::native::GeluType::Tanh ? "GeluTanhBackward"
+                                                                                       : "GeluBackward",
+              {}};
 };
 
 constexpr auto clamp = [](const at::Tensor &, const std::optional<at::Tensor> &low,

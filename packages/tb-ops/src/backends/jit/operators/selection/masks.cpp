@@ -77,6 +77,7 @@ Tensor &masked_select_out(const Tensor &self, const Tensor &mask, Tensor &out) {
   if (!supported({&self, &mask, &out})) return call_fallback<at::_ops::masked_select_out>(self, mask, out);
   TORCH_CHECK(self.scalar_type() == out.scalar_type(),
               "masked_select(): self and result must have the same scalar type");
+  common_device("aten::masked_select", {&self, &mask, &out});
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
   at::assert_no_overlap(out, mask);
