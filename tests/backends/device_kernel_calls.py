@@ -78,6 +78,7 @@ refused(
     "norm into another type",
     lambda d: torch.norm(numbers(d, 2, 3), 2, 0, out=torch.empty(3, dtype=torch.float16, device=d)),
 )
+refused("a pool of no channels", lambda d: nn.functional.max_pool3d(numbers(d, 0, 2, 4, 4), 2))
 refused("bincount of floats", lambda d: torch.bincount(torch.ones(3, device=d)))
 refused("exponential numbers of bool", lambda d: torch.zeros(3, dtype=torch.bool, device=d).exponential_())
 refused(
@@ -126,6 +127,7 @@ for order in (300, -100, 1e300):
     case(f"norm of order {order}")(lambda d, order=order: torch.linalg.vector_norm(numbers(d, 4, 5), order, 1))  # type: ignore[misc]
 for name, low, high in (("below", NAN, None), ("above", None, NAN), ("both", NAN, 1.0)):
     case(f"clamp by NaN {name}")(lambda d, low=low, high=high: numbers(d, 6).clamp(low, high))  # type: ignore[misc]
+case("a comparison with a number beyond float32")(lambda d: numbers(d, 3) > 1e300)
 case("a fraction fills bool")(lambda d: torch.zeros(2, dtype=torch.bool, device=d).fill_(0.5))
 case("floats beyond int32 become int32")(lambda d: torch.tensor([1e10, -1e10, 1.5], device=d).int())
 case("cosines of float16 into float32")(

@@ -11,12 +11,12 @@
 namespace tb::ops {
 namespace {
 
-c10::SymIntArrayRef symbolic(const c10::DimVector &list) { return c10::fromIntArrayRefSlow(list); }
+c10::SymIntArrayRef symbolic(c10::IntArrayRef list) { return c10::fromIntArrayRefSlow(list); }
 
 } // namespace
 
 c10::MemoryFormat convolution_format(const at::Tensor &input, const at::Tensor &weight,
-                                     const std::optional<at::Tensor> &bias, const ConvolutionParameters &with) {
+                                     const std::optional<at::Tensor> &bias, const ConvolutionOptions &with) {
   WorkerTensorScope aliases;
   TensorDescriptor input_argument(input), weight_argument(weight), bias_argument(value_or_undefined(bias));
   const at::Tensor &x = input_argument.as_cpu_tensor(), &w = weight_argument.as_cpu_tensor();

@@ -6,15 +6,15 @@
 
 namespace tb::ops {
 
-struct ConvolutionParameters {
-  c10::DimVector stride, padding, dilation, output_padding;
+struct ConvolutionOptions {
+  c10::IntArrayRef stride, padding, dilation, output_padding;
   bool transposed;
   int64_t groups;
 };
 
 // Returns the memory format in which the CPU's backend for this call returns its results.
 c10::MemoryFormat convolution_format(const at::Tensor &input, const at::Tensor &weight,
-                                     const std::optional<at::Tensor> &bias, const ConvolutionParameters &with);
+                                     const std::optional<at::Tensor> &bias, const ConvolutionOptions &with);
 
 // Whether numbers are so that the CPU's kernel refuses the call, whatever the shapes.
 bool refuses_convolution(c10::IntArrayRef stride, c10::IntArrayRef dilation, bool transposed,

@@ -26,7 +26,8 @@ def matches(value: str, patterns: str) -> bool:
 class Expectation:
     """An expected failure. All but `reason` and `error` are patterns of fnmatch, separated by commas.
 
-    `operators` are the sets of operators that serve the device's driver (tb_ops.backends), one of which must match. `torch` is the minor version of PyTorch, such as "2.14". `error`, if given, must be a part of the failure's text.
+    `operators` are the sets of operators that serve the device's driver (tb_ops.backends), one of which must match.
+    `torch` is the minor version of PyTorch, such as "2.14". `error`, if given, must be a part of the failure's text.
     """
 
     check: str

@@ -55,7 +55,8 @@ def agree(
     """Compares the device's outcome with the CPU's.
 
     Two exceptions agree if their types are equal. With `errors_count`, for checks of errors, such a sample counts; else
-    it is vacuous. A device may do what the CPU has not implemented; then there is nothing to compare with. `values=False` compares everything except values.
+    it is vacuous. A device may do what the CPU has not implemented; then there is nothing to compare with.
+    `values=False` compares everything except values.
     """
     if expected.error is not None and actual.error is not None:
         if type(expected.error) is not type(actual.error):

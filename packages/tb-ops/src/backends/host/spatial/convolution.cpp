@@ -17,6 +17,14 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
+struct Parameters {
+  c10::DimVector stride, padding, dilation, output_padding;
+  bool transposed;
+  int64_t groups;
+
+  ConvolutionOptions options() const { return {stride, padding, dilation, output_padding, transposed, groups}; }
+};
+
 c10::SymIntArrayRef symbolic(const c10::DimVector &list) { return c10::fromIntArrayRefSlow(list); }
 
 // Whether a forward pass is bit-identical on any number of threads. For other convolutions PyTorch and oneDNN choose
@@ -35,17 +43,18 @@ Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTens
       refuses_convolution(stride, dilation, transposed, output_padding))
     return call_checked<at::_ops::convolution>(input, weight, bias, stride, padding, dilation, transposed,
                                                output_padding, groups);
-  ConvolutionParameters with{c10::DimVector(stride),
-                             c10::DimVector(padding),
-                             c10::DimVector(dilation),
-                             c10::DimVector(output_padding),
-                             transposed,
-                             groups};
+  Parameters with{c10::DimVector(stride),
+                  c10::DimVector(padding),
+                  c10::DimVector(dilation),
+                  c10::DimVector(output_padding),
+                  transposed,
+                  groups};
   const std::vector<int64_t> sizes =
       transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation,
                                                groups)
                  : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-  Tensor out = empty_formatted(input, sizes, input.scalar_type(), convolution_format(input, weight, bias, with));
+  Tensor out =
+      empty_formatted(input, sizes, input.scalar_type(), convolution_format(input, weight, bias, with.options()));
   launch<"aten::convolution">(device, [x = TensorDescriptor(input), w = TensorDescriptor(weight), b = capture(bias),
                                        with = std::move(with), y = WrittenDescriptor(out),
                                        independent = is_thread_invariant(input, weight, transposed, groups)]() mutable {
@@ -67,13 +76,13 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor &grad, cons
                                                         c10::IntArrayRef output_padding, int64_t groups,
                                                         std::array<bool, 3> mask) {
   const c10::DeviceIndex device = common_device("aten::convolution_backward", {&grad, &input, &weight});
-  ConvolutionParameters with{c10::DimVector(stride),
-                             c10::DimVector(padding),
-                             c10::DimVector(dilation),
-                             c10::DimVector(output_padding),
-                             transposed,
-                             groups};
-  const c10::MemoryFormat format = convolution_format(input, weight, std::nullopt, with);
+  Parameters with{c10::DimVector(stride),
+                  c10::DimVector(padding),
+                  c10::DimVector(dilation),
+                  c10::DimVector(output_padding),
+                  transposed,
+                  groups};
+  const c10::MemoryFormat format = convolution_format(input, weight, std::nullopt, with.options());
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0]) grad_input = empty_formatted(input, input.sizes(), input.scalar_type(), format);
   if (mask[1]) grad_weight = empty_formatted(weight, weight.sizes(), weight.scalar_type(), format);

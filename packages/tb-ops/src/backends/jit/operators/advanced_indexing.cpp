@@ -130,7 +130,8 @@ Tensor &index_put(Tensor &self, const Indices &indices, const Tensor &given, boo
   };
   const c10::ScalarType added =
       accumulate ? added_as(self.device().index(), self.scalar_type()) : c10::ScalarType::Undefined;
-  if (!supported({&self}) || !supported({&given}) || (accumulate && added == c10::ScalarType::Undefined)) return fall_back();
+  if (!supported({&self}) || !supported({&given}) || (accumulate && added == c10::ScalarType::Undefined))
+    return fall_back();
   TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(), "too many indices for tensor of dimension ",
                     self.dim(), " (got ", indices.size(), ")");
   TORCH_CHECK(self.scalar_type() == given.scalar_type(), "Index put requires the source and destination dtypes match, ",

@@ -36,8 +36,7 @@ bool convolvable(const Tensor &input, std::initializer_list<const Tensor *> othe
 c10::MemoryFormat result_format(const Tensor &input, const Tensor &weight, const OptionalTensor &bias,
                                 const ConvolutionNumbers &with, bool transposed, c10::IntArrayRef output_padding) {
   return convolution_format(input, weight, bias,
-                            {c10::DimVector(with.stride), c10::DimVector(with.padding), c10::DimVector(with.dilation),
-                             c10::DimVector(output_padding), transposed, with.groups});
+                            {with.stride, with.padding, with.dilation, output_padding, transposed, with.groups});
 }
 
 // The arguments of a convolution that maps `image` to `result`, or of one that goes the other way.

@@ -138,7 +138,9 @@ Tensor &masked_fill_tensor(Tensor &self, const Tensor &mask, const Tensor &value
 }
 
 Tensor &mse_loss(const Tensor &self, const Tensor &target, int64_t reduction, Tensor &out) {
-  if (!supported({&self, &target, &out}) || !c10::isFloatingType(out.scalar_type()))
+  const bool reduces = reduction == at::Reduction::Mean || reduction == at::Reduction::Sum;
+  if (!supported({&self, &target, &out}) || !c10::isFloatingType(out.scalar_type()) ||
+      (!reduces && reduction != at::Reduction::None))
     return call_fallback<at::_ops::mse_loss_out>(self, target, reduction, out);
   const Tensor squares = at::_ops::pow_Tensor_Scalar::call(at::_ops::sub_Tensor::call(self, target, 1), 2);
   const Tensor result = reduction == at::Reduction::Mean  ? at::_ops::mean::call(squares, std::nullopt)

@@ -87,7 +87,8 @@ Tensor &scatter(const Tensor &self, int64_t dim, const Tensor &index, const Tens
 }
 
 Tensor &scatter_value(const Tensor &self, int64_t dim, const Tensor &index, const c10::Scalar &value, Tensor &out) {
-  if (!fits(index, {&self, &out})) return call_fallback<at::_ops::scatter_value_out>(self, dim, index, value, out);
+  if (!fits(index, {&self, &out}) || value.isComplex())
+    return call_fallback<at::_ops::scatter_value_out>(self, dim, index, value, out);
   Out<at::meta::structured_scatter_value> op(out);
   op.meta(self, dim, index, value);
   start_from(self, out);
@@ -162,7 +163,8 @@ void launch_select_add(const kernels::SelectArguments &arguments, c10::ScalarTyp
 Tensor &index_add(const Tensor &self, int64_t dim, const Tensor &index, const Tensor &source, const c10::Scalar &alpha,
                   Tensor &out) {
   const c10::ScalarType added = added_as(self.device().index(), self.scalar_type());
-  if (!supported({&self, &index, &source, &out}) || !is_index(index) || added == c10::ScalarType::Undefined || self.dim() == 0)
+  if (!supported({&self, &index, &source, &out}) || !is_index(index) || added == c10::ScalarType::Undefined ||
+      self.dim() == 0)
     return call_fallback<at::_ops::index_add_out>(self, dim, index, source, alpha, out);
   Out<at::meta::structured_index_add> op(out);
   op.meta(self, dim, index, source, alpha);

@@ -122,10 +122,11 @@ Tensor dot(const Tensor &self, const Tensor &other) {
   return at::_ops::sum::call(at::_ops::mul_Tensor::call(self, other), self.scalar_type());
 }
 
-// PyTorch's composition takes complex numbers, with which the CPU's kernel converts no real tensors.
+// PyTorch's composition takes complex numbers and results of more dimensions, which the CPU's kernel refuses.
 Tensor addr(const Tensor &self, const Tensor &first, const Tensor &second, const c10::Scalar &beta,
             const c10::Scalar &alpha) {
-  if (beta.isComplex() || alpha.isComplex()) return call_fallback<at::_ops::addr>(self, first, second, beta, alpha);
+  if (beta.isComplex() || alpha.isComplex() || self.dim() > 2)
+    return call_fallback<at::_ops::addr>(self, first, second, beta, alpha);
   return at::native::math_addr(self, first, second, beta, alpha);
 }
 

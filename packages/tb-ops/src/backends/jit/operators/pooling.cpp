@@ -101,6 +101,9 @@ Tensor &max_pool2d_backward(const Tensor &grad, const Tensor &self, c10::IntArra
 at::DimVector max_pool3d_sizes(const Tensor &self, const kernels::PoolArguments &windows, bool ceil) {
   const int64_t dims = self.dim();
   TORCH_CHECK(dims == 4 || dims == 5, "max_pool3d: expected an input of 4 or 5 dimensions, but got ", self.sizes());
+  for (int64_t d = dims - 4; d < dims; d++)
+    TORCH_CHECK(self.size(d) > 0, "max_pool3d: expected non-batch dimensions of positive length, but got ",
+                self.sizes());
   at::DimVector sizes(self.sizes());
   for (int64_t d = 0; d < 3; d++) {
     auto &size = sizes[static_cast<size_t>(dims - 3 + d)];

@@ -227,7 +227,8 @@ Tensor &norm(const Tensor &self, const std::optional<c10::Scalar> &order, c10::I
 
 template <class Op, class OutOp, bool root> Tensor &
 variance_out(const Tensor &self, Dims dims, const std::optional<c10::Scalar> &correction, bool keep, Tensor &out) {
-  if (!supported({&self, &out})) return call_fallback<OutOp>(self, dims, correction, keep, out);
+  if (!supported({&self, &out}) || !c10::isFloatingType(out.scalar_type()))
+    return call_fallback<OutOp>(self, dims, correction, keep, out);
   check_variance_type(self.scalar_type());
   const auto reduced = at::native::make_dim_mask(dims, self.dim());
   const at::DimVector shape = at::native::shape_from_dim_mask(self, reduced, keep);

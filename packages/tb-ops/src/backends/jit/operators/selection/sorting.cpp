@@ -1,8 +1,8 @@
 // Sorting, and picking the extreme elements of a row.
 #include "backends/jit/operators/selection/sorting.h"
 
-#include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/gather_ops.h>
 #include <ATen/ops/isnan_ops.h>
