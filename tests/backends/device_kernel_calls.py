@@ -39,7 +39,7 @@ def refused(name: str, call: Call) -> None:
 
     def raising(device: str) -> Any:
         value = call(device)
-        torch.tb.synchronize()
+        torch.tb.synchronize()  # type: ignore[attr-defined]
         raise AssertionError(f"does not raise, but gives {value}")
 
     case(name)(raising)
@@ -157,8 +157,9 @@ def _tangent(module: nn.Module, device: str, call: Callable[[Any, torch.Tensor],
         for parameter in module.parameters():
             parameter.copy_(numbers("cpu", *parameter.shape) / 3)
     with forward_ad.dual_level():
-        x = forward_ad.make_dual(numbers(device, 4, 3), numbers(device, 4, 3) + 1)
-        return forward_ad.unpack_dual(call(module.to(device), x)).tangent
+        x = forward_ad.make_dual(numbers(device, 4, 3), numbers(device, 4, 3) + 1)  # type: ignore[no-untyped-call]
+        result = forward_ad.unpack_dual(call(module.to(device), x))  # type: ignore[no-untyped-call]
+        return result.tangent
 
 
 # ---- strides ----
@@ -202,7 +203,7 @@ HOST: dict[str, Callable[[], Any]] = {
 def outcome(call: Call, device: str) -> Any:
     try:
         value = call(device)
-        torch.tb.synchronize()
+        torch.tb.synchronize()  # type: ignore[attr-defined]
     except AssertionError:
         raise
     except Exception as error:

@@ -17,7 +17,7 @@
 #include <ATen/ops/tanh.h>
 
 #include "backends/host/host.h"
-#include "backends/recurrent_cells.h"
+#include "dispatch/recurrent_cells.h"
 #include "tensor/outputs.h"
 
 namespace tb::ops::host {

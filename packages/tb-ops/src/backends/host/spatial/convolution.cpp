@@ -4,10 +4,10 @@
 #include <ATen/ops/convolution_backward_ops.h>
 #include <ATen/ops/convolution_ops.h>
 
-#include "backends/convolution_format.h"
 #include "backends/host/host.h"
 #include "dispatch/call_checked.h"
 #include "intraop/thread_policy.h"
+#include "tensor/convolution_format.h"
 #include "tensor/output_donation.h"
 #include "tensor/outputs.h"
 

@@ -17,6 +17,8 @@
 #include <ATen/ops/hardswish_ops.h>
 #include <ATen/ops/hardtanh_backward_native.h>
 #include <ATen/ops/hardtanh_backward_ops.h>
+#include <ATen/ops/hardtanh_native.h>
+#include <ATen/ops/hardtanh_ops.h>
 #include <ATen/ops/leaky_relu_backward_meta.h>
 #include <ATen/ops/leaky_relu_backward_ops.h>
 #include <ATen/ops/leaky_relu_meta.h>
@@ -134,6 +136,9 @@ void register_activations(torch::Library &aten) {
   add_floating<_ops::hardswish_, &native::hardswish_>(aten);
   add_floating<_ops::hardswish_out, &native::hardswish_out>(aten);
   add_floating<_ops::hardswish_backward, &native::hardswish_backward>(aten);
+  add_supported<_ops::hardtanh, &native::hardtanh>(aten);
+  add_supported<_ops::hardtanh_, &native::hardtanh_>(aten);
+  add_supported<_ops::hardtanh_out, &native::hardtanh_out>(aten);
   add_floating<_ops::hardtanh_backward, &native::hardtanh_backward>(aten);
   add_floating<_ops::hardtanh_backward_grad_input, &native::hardtanh_backward_out>(aten);
   add_floating<_ops::mish_backward, &native::mish_backward>(aten);

@@ -1,9 +1,9 @@
 // Convolution, forward and backward, transposed or not. PyTorch's own composite checks the shapes and ends here.
-#include "backends/convolution_format.h"
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
 #include "backends/jit/operators/volume.h"
 #include "backends/jit/pointwise.h"
+#include "tensor/convolution_format.h"
 #include "tensor/outputs.h"
 
 #include <ATen/native/ConvUtils.h>

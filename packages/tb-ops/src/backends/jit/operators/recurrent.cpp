@@ -8,7 +8,7 @@
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
-#include "backends/recurrent_cells.h"
+#include "dispatch/recurrent_cells.h"
 #include "tensor/outputs.h"
 
 namespace tb::ops::jit {

@@ -1,4 +1,4 @@
-#include "backends/recurrent_cells.h"
+#include "dispatch/recurrent_cells.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>

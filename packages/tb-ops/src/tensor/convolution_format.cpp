@@ -1,4 +1,4 @@
-#include "backends/convolution_format.h"
+#include "tensor/convolution_format.h"
 
 #include <ATen/native/ConvUtils.h>
 
