@@ -116,6 +116,13 @@ def test_an_expectation_can_be_for_some_versions_of_pytorch(tmp_path: pathlib.Pa
     assert load([file], "tb") == []
 
 
+def test_an_expectation_can_be_for_some_sets_of_operators(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "expected.toml"
+    file.write_text('[[expected]]\ncheck = "forward"\nop = "add"\nreason = "why"\noperators = "j*"\n')
+    assert len(load([file], "tb", ["jit", "host_copy"])) == 1
+    assert load([file], "tb", ["host"]) == load([file], "tb") == []
+
+
 def test_the_shipped_expectations_are_well_formed() -> None:
     load([SHIPPED], "tb")
 

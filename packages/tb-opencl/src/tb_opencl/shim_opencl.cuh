@@ -76,8 +76,8 @@ __device__ inline void tb_note_failure(unsigned status) {
 namespace tb::kernels {
 
 // If `good` is false, the launch has failed. The thread continues, so it must not use the value that was checked.
-__device__ inline void require(bool good, const char *) {
-  if (!good) tb_note_failure(11); // TB_OUT_OF_RANGE
+__device__ inline void require(bool good, const char *, Refused status = index_out_of_range) {
+  if (!good) tb_note_failure(status);
 }
 
 __device__ inline unsigned bits_of(float value) { return __builtin_bit_cast(unsigned, value); }

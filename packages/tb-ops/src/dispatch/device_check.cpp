@@ -80,9 +80,11 @@ void check_devices(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arg
   first.reset();
   // Iterators with one tensor to read take no number instead of it.
   const bool takes_numbers = rule == Rule::numbers_of_the_host && tensors_to_read(op.schema()) > 1;
+  int numbers = 0;
   const auto allowed = [&](const at::Tensor &tensor, bool written) {
     if (!tensor.is_cpu()) return false;
-    return rule == Rule::other_library || (takes_numbers && tensor.dim() == 0 && !written);
+    // An iterator takes one number.
+    return rule == Rule::other_library || (takes_numbers && tensor.dim() == 0 && !written && ++numbers == 1);
   };
   for (size_t i = 0; i < arguments.size(); i++) {
     const c10::AliasInfo *alias = op.schema().arguments()[i].alias_info();

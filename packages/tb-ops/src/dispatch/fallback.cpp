@@ -1,7 +1,6 @@
-// Runs the fallback on aliases or copies.
+// Runs the fallback.
 #include "dispatch/fallback.h"
 
-#include <ATen/native/CPUFallback.h>
 #include <ATen/record_function.h>
 
 #include <vector>
@@ -15,28 +14,6 @@
 namespace tb::ops {
 namespace {
 
-// The lists that a call writes to, if its operator returns nothing and PyTorch's kernels count the modifications: those on
-// copies count them there.
-std::vector<at::Tensor> counted_lists(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
-  if (!op.schema().returns().empty() || !op.operator_name().name.starts_with("aten::_foreach_") ||
-      c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView))
-    return {};
-  return arguments[0].toTensorVector();
-}
-
-// If the host may not touch device memory, the CPU's kernel gets copies, and a view of a copy is no view of the tensor.
-void run_on_copies(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
-  for (const c10::Argument &result : op.schema().returns())
-    TORCH_CHECK_NOT_IMPLEMENTED(!result.alias_info() || result.alias_info()->isWrite(), name_of(op),
-                                " returns a view and has no kernel on this tb device. On the CPU it would be a view of "
-                                "a copy, and writing to it would be lost. Use an operator that copies, or register "
-                                "one for the device");
-  const c10::ArrayRef<c10::IValue> arguments(*stack);
-  const auto written = counted_lists(op, arguments.slice(stack->size() - op.schema().arguments().size()));
-  at::native::cpu_fallback(op, stack);
-  for (const at::Tensor &tensor : written) tensor.unsafeGetTensorImpl()->bump_version();
-}
-
 void fall_back(const c10::OperatorHandle &op, torch::jit::Stack *stack, bool forced) {
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), name_of(op),
                               " has no kernel on this tb device, nor one on the CPU that could run instead: it is for "
@@ -47,10 +24,7 @@ void fall_back(const c10::OperatorHandle &op, torch::jit::Stack *stack, bool for
   FallbackCall call(op, arguments, forced);
   at::RecordFunction event(at::RecordScope::FUNCTION);
   if (event.isActive()) event.before("tb::fallback " + call.name(), arguments);
-  if (runtime.host_accessible)
-    redispatch_to_cpu(op, stack);
-  else
-    run_on_copies(op, stack);
+  redispatch_to_cpu(op, stack);
   call.returned(last(op.schema().returns().size()));
 }
 
@@ -89,6 +63,10 @@ void forced_fallback(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::
 
 void set_default_kernel(BoxedKernel *kernel) { default_kernel = kernel; }
 bool has_default_kernel() { return default_kernel != &run_unregistered; }
+
+void register_default_kernel(torch::Library &aten, const char *name) {
+  aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_default_kernel>());
+}
 
 void register_convolution_fallback(torch::Library &aten) {
   for (const char *name : {"convolution_overrideable", "convolution_backward_overrideable"})

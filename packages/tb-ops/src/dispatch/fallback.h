@@ -21,6 +21,8 @@ void register_fallback();
 void set_default_kernel(BoxedKernel *kernel); // once, before the first call
 bool has_default_kernel();                    // whether a backend set one
 
+// Makes the default kernel run an operator whose body in PyTorch refuses devices that it does not know.
+void register_default_kernel(torch::Library &aten, const char *name);
 // Makes the default kernel run convolutions, for drivers without native ones.
 void register_convolution_fallback(torch::Library &aten);
 

@@ -1,10 +1,15 @@
 // Runs another torch device's kernels on aliases: tensors of that device over the same storages, so that views,
 // in-place results and out= resizing keep their identity. Only new results are copied, into the device's own memory, so
 // that their memory is freed in stream order and the allocator's statistics stay true.
+//
+// If the host may not touch the device's memory, the CPU's kernels get aliases over copies of the storages. Tensors that
+// share memory share the copy, strides are kept, and what the kernel wrote is copied back.
 #include "dispatch/redispatch.h"
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
+#include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,6 +21,7 @@
 #include "runtime/format.h"
 #include "runtime/runtime.h"
 #include "tb/on_streams.h"
+#include "tensor/copy.h"
 #include "tensor/output_donation.h"
 
 namespace tb::ops {
@@ -45,9 +51,9 @@ at::Generator generator(TargetBackend target, const PhiloxState &philox, c10::De
 class AliasedArguments {
 public:
   AliasedArguments(const c10::OperatorHandle &op, TargetBackend target, SyncReason why)
-      : op_(op), target_(target), why_(why) {}
+      : op_(op), target_(target), why_(why), copies_(on_host() && !runtime.host_accessible) {}
 
-  at::Tensor of(const at::Tensor &tensor) {
+  at::Tensor of(const at::Tensor &tensor, bool written) {
     if (!tensor.defined() || tensor.is_cpu()) return tensor;
     TORCH_CHECK(tensor.device().type() == device_type, "Expected all tensors to be on the same device, but ",
                 name_of(op_), " got tb tensors and one on ", tensor.device(),
@@ -55,8 +61,11 @@ public:
     if (!device_) device_ = tensor.device();
     if (!is_dense(tensor)) return tensor.to(device_of(tensor.device()));
     use(device_number(tensor));
-    for (const Pair &pair : pairs_)
-      if (pair.here.is_same(tensor)) return pair.alias;
+    for (Pair &pair : pairs_)
+      if (pair.here.is_same(tensor)) {
+        pair.written |= written;
+        return pair.alias;
+      }
     at::Tensor alias =
         at::detail::make_tensor<c10::TensorImpl>(storage_of(tensor), c10::DispatchKeySet(target_.key), tensor.dtype());
     c10::TensorImpl *impl = alias.unsafeGetTensorImpl();
@@ -66,8 +75,15 @@ public:
     // Kernels of operators on lists count modifications with in-place operators, here on aliases.
     const c10::VariableVersion &version = tensor.unsafeGetTensorImpl()->version_counter();
     if (version.enabled() && !alias.is_inference()) impl->set_version_counter(version);
-    pairs_.push_back({tensor, alias});
+    pairs_.push_back({tensor, alias, written});
+    if (copies_) queue_copy(tensor, bytes_of(alias), bytes_of(tensor), span_bytes(tensor), TB_COPY_DEVICE_TO_HOST);
     return alias;
+  }
+
+  // Waits until the copies of the arguments are there.
+  void wait_for_copies() {
+    if (copies_)
+      for (const c10::DeviceIndex device : devices_) synchronize(device, name_of(op_), why_);
   }
 
   void saw(c10::Device device) {
@@ -91,12 +107,17 @@ public:
   void write_back() {
     for (Shared &shared : storages_) {
       c10::StorageImpl *alias = shared.alias.unsafeGetStorageImpl(), *here = shared.here.unsafeGetStorageImpl();
-      if (alias->data() == here->data()) continue;
+      if (alias->data() == shared.start) continue;
       std::optional<c10::DataPtr> data = ResultMemory::take(shared.alias);
       if (!data) {
-        DeviceScope scope(here->device().index());
+        const c10::DeviceIndex device = here->device().index();
+        DeviceScope scope(device);
         data = runtime.allocator->allocate(alias->nbytes());
-        move(here->device().index(), data->get(), alias->data(), alias->nbytes());
+        if (copies_) // parts of the storage may belong to no argument, and have no copy
+          queue_bytes(device, data->get(), here->data(), std::min(here->nbytes(), alias->nbytes()),
+                      TB_COPY_DEVICE_TO_DEVICE);
+        else
+          move(device, data->get(), alias->data(), alias->nbytes());
       }
       here->set_data_ptr_noswap(std::move(*data));
       here->set_nbytes(alias->nbytes());
@@ -108,6 +129,10 @@ public:
         continue;
       here->set_sizes_and_strides(alias->sizes(), alias->strides(), alias->storage_offset());
     }
+    if (!copies_) return;
+    for (const Pair &pair : pairs_)
+      if (pair.written) write_values(pair.here, pair.alias);
+    wait_for_copies();
   }
 
   // Returns the tb tensor for a tensor that the kernel returned: an argument itself, a view of one, or a new tensor.
@@ -159,15 +184,34 @@ public:
     return data;
   }
   bool on_host() const { return target_.type == c10::kCPU; }
+  bool on_copies() const { return copies_; }
 
 private:
   struct Pair {
     at::Tensor here, alias;
+    bool written;
   };
   struct Shared {
     c10::Storage here, alias;
+    const void *start;        // of the alias before the call
     c10::DispatchKeySet keys; // of the first tensor; views get them, so that autograd's keys agree
   };
+
+  static char *bytes_of(const at::Tensor &tensor) {
+    return static_cast<char *>(const_cast<void *>(tensor.storage().data())) +
+           tensor.storage_offset() * static_cast<int64_t>(tensor.element_size());
+  }
+
+  static void queue_copy(const at::Tensor &here, void *to, const void *from, size_t bytes, int32_t kind) {
+    if (bytes > 0) queue_bytes(device_number(here), to, from, bytes, kind);
+  }
+
+  // What is between the elements of a tensor with gaps may be in use on another stream, and is not written.
+  static void write_values(const at::Tensor &here, const at::Tensor &alias) {
+    if (here.is_non_overlapping_and_dense() || at::has_internal_overlap(here) == at::MemOverlap::Yes)
+      return queue_copy(here, bytes_of(here), bytes_of(alias), span_bytes(here), TB_COPY_HOST_TO_DEVICE);
+    at::Tensor(here).copy_(alias);
+  }
 
   void move(c10::DeviceIndex device, void *to, const void *from, size_t bytes) {
     if (!on_host()) {
@@ -179,13 +223,14 @@ private:
       redispatch_copies().bytes.fetch_add(bytes, std::memory_order_relaxed);
       return;
     }
+    if (copies_ && bytes > 0) queue_bytes(device, to, from, bytes, TB_COPY_HOST_TO_DEVICE);
     synchronize(device, name_of(op_), why_); // as for result_memory
-    if (bytes > 0) std::memcpy(to, from, bytes);
+    if (!copies_ && bytes > 0) std::memcpy(to, from, bytes);
   }
 
   void use(c10::DeviceIndex device) {
     if (std::find(devices_.begin(), devices_.end(), device) != devices_.end()) return;
-    if (target_.waits) synchronize(device, name_of(op_), why_);
+    if (target_.waits && !copies_) synchronize(device, name_of(op_), why_);
     devices_.push_back(device);
   }
 
@@ -193,17 +238,19 @@ private:
     const c10::Storage &here = tensor.storage();
     for (const Shared &shared : storages_)
       if (shared.here.unsafeGetStorageImpl() == here.unsafeGetStorageImpl()) return shared.alias;
-    c10::Storage alias(c10::make_intrusive<c10::StorageImpl>(
-        c10::StorageImpl::use_byte_size_t(), here.nbytes(), c10::DataPtr(here.mutable_data(), device_of(here.device())),
-        c10::GetAllocator(target_.type), true));
-    storages_.push_back(
-        {here, alias, tensor.key_set().remove(c10::DispatchKey::Conjugate).remove(c10::DispatchKey::Negative)});
+    c10::DataPtr data = copies_ ? c10::GetCPUAllocator()->allocate(here.nbytes())
+                                : c10::DataPtr(here.mutable_data(), device_of(here.device()));
+    c10::Storage alias(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), here.nbytes(),
+                                                             std::move(data), c10::GetAllocator(target_.type), true));
+    storages_.push_back({here, alias, alias.data(),
+                         tensor.key_set().remove(c10::DispatchKey::Conjugate).remove(c10::DispatchKey::Negative)});
     return alias;
   }
 
   const c10::OperatorHandle &op_;
   const TargetBackend target_;
   const SyncReason why_;
+  const bool copies_; // whether the host may not touch the arguments' memory
   c10::SmallVector<Pair, 6> pairs_;
   c10::SmallVector<Shared, 6> storages_;
   c10::SmallVector<c10::DeviceIndex, 2> devices_; // of the tensor arguments
@@ -239,9 +286,12 @@ void redispatch_aliased(const c10::OperatorHandle &op, torch::jit::Stack *stack,
       aliased.saw(value.toDevice());
       value = aliased.device_of(value.toDevice());
     } else {
-      value = convert(value, [&](const at::Tensor &tensor) { return aliased.of(tensor); });
+      const c10::AliasInfo *alias = schema.arguments()[i].alias_info();
+      const bool written = alias && alias->isWrite();
+      value = convert(value, [&](const at::Tensor &tensor) { return aliased.of(tensor, written); });
     }
   }
+  aliased.wait_for_copies();
   for (size_t i = 0; i < given; i++) {
     c10::IValue &value = (*stack)[first + i];
     if (takes_generator(schema.arguments()[i]) &&
@@ -267,7 +317,7 @@ void redispatch_aliased(const c10::OperatorHandle &op, torch::jit::Stack *stack,
     }
     std::optional<ResultMemory> results;
     const auto allocate = [&](size_t bytes) { return aliased.result_memory(bytes); };
-    if (aliased.on_host()) results.emplace(allocate);
+    if (aliased.on_host() && !aliased.on_copies()) results.emplace(allocate);
     op.redispatchBoxed(c10::DispatchKeySet(target.key), stack);
   }
   aliased.write_back();

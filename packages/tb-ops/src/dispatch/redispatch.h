@@ -1,4 +1,4 @@
-// Runs one call of an operator with the kernels of another torch device, over the memory of tb tensors.
+// Runs one call of an operator with the kernels of another torch device, over the memory of tb tensors or copies of it.
 #pragma once
 #include <c10/core/DeviceType.h>
 #include <c10/core/DispatchKey.h>
@@ -26,7 +26,8 @@ inline constexpr TargetBackend cpu_backend{c10::kCPU, c10::DispatchKey::CPU};
 void redispatch_aliased(const c10::OperatorHandle &op, torch::jit::Stack *stack, TargetBackend target,
                         SyncReason why = SyncReason::data_dependent);
 
-// Does the same with the CPU's kernel. The host must be allowed to touch device memory.
+// Does the same with the CPU's kernel. If the host may not touch device memory, it gets copies of the arguments, and what
+// it writes to them is copied back.
 void redispatch_to_cpu(const c10::OperatorHandle &op, torch::jit::Stack *stack,
                        SyncReason why = SyncReason::data_dependent);
 

@@ -124,13 +124,6 @@ bool copy_plain(const at::Tensor &dst, const at::Tensor &src, bool non_blocking)
 
 // ---- drivers whose memory the host may not touch ----------------------------------------------------------------
 
-void queue_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t bytes, int32_t kind) {
-  const bool streams = runtime.driver->groups & TB_GROUP_ASYNC;
-  check(
-      runtime.driver->mem_copy(runtime.self, device, streams ? current_stream(device) : nullptr, dst, src, bytes, kind),
-      "mem_copy", device);
-}
-
 // Copies bytes. A copy from or to the host has finished when this returns.
 void move_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t bytes, int32_t kind) {
   if (bytes == 0) return;
@@ -142,14 +135,6 @@ void move_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t byte
 
 bool dense(const at::Tensor &tensor) {
   return tensor.is_non_overlapping_and_dense() && !tensor.is_conj() && !tensor.is_neg();
-}
-
-// Returns the number of bytes from a tensor's first element to the end of its last.
-size_t span_bytes(const at::Tensor &tensor) {
-  if (tensor.numel() == 0) return 0;
-  int64_t last = 0;
-  for (int64_t i = 0; i < tensor.dim(); i++) last += (tensor.size(i) - 1) * tensor.stride(i);
-  return static_cast<size_t>(last + 1) * tensor.element_size();
 }
 
 // Returns a CPU tensor with the same shape, strides and bytes.
@@ -282,6 +267,20 @@ c10::Scalar local_scalar_dense(const at::Tensor &self) {
 }
 
 } // namespace
+
+size_t span_bytes(const at::Tensor &tensor) {
+  if (tensor.numel() == 0) return 0;
+  int64_t last = 0;
+  for (int64_t i = 0; i < tensor.dim(); i++) last += (tensor.size(i) - 1) * tensor.stride(i);
+  return static_cast<size_t>(last + 1) * tensor.element_size();
+}
+
+void queue_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t bytes, int32_t kind) {
+  const bool streams = runtime.driver->groups & TB_GROUP_ASYNC;
+  check(
+      runtime.driver->mem_copy(runtime.self, device, streams ? current_stream(device) : nullptr, dst, src, bytes, kind),
+      "mem_copy", device);
+}
 
 void set_element_copy(ElementCopy copy) { element_copy = copy; }
 

@@ -110,9 +110,10 @@ template <class Stub, class Function> void enter(Stub &stub, Function *function)
   if (!stub.is_device_supported(device_type)) stub.set_privateuse1_dispatch_ptr(function);
 }
 
-bool has_kernel(const char *name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").hasKernelForDispatchKey(
-      c10::DispatchKey::PrivateUse1);
+bool has_kernel(const char *name, const char *overload = "") {
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow(name, overload)
+      .hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1);
 }
 
 void register_random(torch::Library &aten) {
@@ -148,6 +149,9 @@ bool serves(const Runtime &runtime) { return !runtime.closures; }
 void install(torch::Library &aten, torch::Library &) {
   register_random(aten);
   if (!has_kernel("aten::convolution_overrideable")) register_convolution_fallback(aten);
+  // PyTorch's wrapper makes results on several devices before anything is checked.
+  if (!has_kernel("aten::_linalg_solve_ex")) register_default_kernel(aten, "_linalg_solve_ex");
+  if (!has_kernel("aten::mode", "values")) register_default_kernel(aten, "mode.values");
   if (!has_kernel("aten::native_dropout")) aten.impl("native_dropout", &dropout);
 }
 

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "backends/jit/device_facts.h"
 
 namespace tb::ops::jit {
@@ -45,10 +47,14 @@ bool has_type(c10::DeviceIndex device, c10::ScalarType type) {
 }
 
 bool supported(std::initializer_list<const at::Tensor *> tensors) {
-  for (const at::Tensor *tensor : tensors)
-    if (tensor->defined() && (!has_type(tensor->device().index(), tensor->scalar_type()) || tensor->is_neg() ||
-                              tensor->is_conj() || tensor->is_sparse()))
+  std::optional<c10::Device> device;
+  for (const at::Tensor *tensor : tensors) {
+    if (!tensor->defined()) continue;
+    if (!has_type(tensor->device().index(), tensor->scalar_type()) || tensor->is_neg() || tensor->is_conj() ||
+        tensor->is_sparse() || (device && tensor->device() != *device))
       return false;
+    device = tensor->device();
+  }
   return true;
 }
 

@@ -19,8 +19,8 @@ const char *type_name(c10::ScalarType type);
 // Whether the kernels have the type on a device, which may lack 64-bit floats.
 bool has_type(c10::DeviceIndex device, c10::ScalarType type);
 
-// Whether the kernels accept all tensors. They must have types that the device has, and may not be sparse or lazily
-// conjugated or negated. Undefined tensors are accepted.
+// Whether the kernels accept all tensors. They must be on one device and have types that it has, and may not be sparse or
+// lazily conjugated or negated. Undefined tensors are accepted.
 bool supported(std::initializer_list<const at::Tensor *> tensors);
 
 kernels::Scalar scalar_of(const c10::Scalar &value);

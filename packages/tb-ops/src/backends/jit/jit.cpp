@@ -32,6 +32,7 @@ const std::string &missing_compiler() { return obstacle; }
 void install(torch::Library &aten, torch::Library &) {
   if (has_default_kernel()) return register_random(aten);
   set_element_copy(&copy_elements);
+  register_activations(aten);
   register_assertions(aten);
   register_channel_norm(aten);
   register_convolution(aten);

@@ -17,6 +17,7 @@ const std::string &missing_compiler();
 // random numbers are bit-identical to those of every other driver.
 void install(torch::Library &aten, torch::Library &autograd);
 
+void register_activations(torch::Library &aten);
 void register_assertions(torch::Library &aten);
 void register_channel_norm(torch::Library &aten);
 void register_convolution(torch::Library &aten);

@@ -2,6 +2,7 @@
 #include "backends/jit/pointwise.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "backends/jit/device_kernel.h"
 
@@ -10,6 +11,39 @@ namespace {
 
 kernels::Scalar read_number(const at::TensorBase &tensor) {
   return scalar_of(at::Tensor(tensor).item()); // a CPU tensor, so item() does not wait
+}
+
+// Returns the type to which the CPU's kernel of a functor converts its numbers.
+c10::ScalarType number_type(std::string_view functor, c10::ScalarType common) {
+  if (functor == "PowerOfNumber" && c10::isFloatingType(common)) return c10::kDouble;
+  constexpr std::string_view in_single_precision[] = {"Fill", "Threshold", "AddProduct", "AddQuotient", "Interpolate"};
+  const auto named = [&](std::string_view name) { return functor == name; };
+  const bool wide = c10::isReducedFloatingType(common) && std::ranges::any_of(in_single_precision, named);
+  return wide ? c10::kFloat : common;
+}
+
+// Throws, as the CPU's kernels do, if a number does not fit the type.
+void check_number(const c10::Scalar &number, c10::ScalarType type) {
+  switch (type) {
+  case c10::kByte:
+    return void(number.to<uint8_t>());
+  case c10::kChar:
+    return void(number.to<int8_t>());
+  case c10::kShort:
+    return void(number.to<int16_t>());
+  case c10::kInt:
+    return void(number.to<int32_t>());
+  case c10::kLong:
+    return void(number.to<int64_t>());
+  case c10::kHalf:
+    return void(number.to<c10::Half>());
+  case c10::kBFloat16:
+    return void(number.to<c10::BFloat16>());
+  case c10::kFloat:
+    return void(number.to<float>());
+  default:
+    return;
+  }
 }
 
 } // namespace
@@ -46,7 +80,10 @@ void pointwise(const at::TensorIteratorBase &iterator, const char *functor, c10:
     operand.data = iterator.data_ptr(i);
     for (int d = 0; d < arguments.dims; d++) arguments.strides[i][d] = iterator.strides(i)[static_cast<size_t>(d)];
   }
-  std::transform(scalars.begin(), scalars.end(), arguments.scalars, scalar_of);
+  for (size_t i = 0; i < scalars.size(); i++) {
+    check_number(scalars[i], number_type(functor, common));
+    arguments.scalars[i] = scalar_of(scalars[i]);
+  }
   const std::string body = std::string("pointwise<") + functor + ", " + type_name(common) + ">";
   launch_elements(iterator.device(0).index(), {"elementwise.cuh", body, "PointwiseArguments"}, count, arguments);
 }

@@ -10,6 +10,9 @@ using Unsigned = unsigned long long;
 // How an element is stored. Host and kernels know types by these numbers; types.cuh and element_type.cpp list them.
 enum Type : int { Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64 };
 
+// What a check that fails says, with the numbers of tb_status: PyTorch raises an IndexError, or a RuntimeError.
+enum Refused : int { index_out_of_range = 11, invalid_value = 9 };
+
 // A number of the host, which kernels read with number_of. Those for devices without 64-bit floats take its bits apart,
 // so the structs are the same for all devices.
 #if defined(TB_NO_FLOAT64)

@@ -27,7 +27,7 @@ struct Divide : Inputs<2> {
 // fails.
 template <class T> __device__ inline bool divisible(T divisor) {
   if constexpr (Traits<T>::floating) return true;
-  require(divisor != T(0), "ZeroDivisionError");
+  require(divisor != T(0), "ZeroDivisionError", invalid_value);
   return divisor != T(0);
 }
 struct DivideTruncate : Inputs<2> {

@@ -227,6 +227,20 @@ def _weights(x: Tensor) -> Tensor:
     return (torch.arange(10.0) / 10 + 0.5).to(x.device)
 
 
+def activations() -> Iterator[Case]:
+    names = ["elu", "selu", "celu", "leaky_relu", "softplus", "mish"]
+    for name in [*names, "hardsigmoid", "hardswish", "hardtanh", "logsigmoid"]:
+        function = getattr(functional, name)
+        for dtype in (torch.float32, torch.float64, *HALVES):
+            yield f"{name} {dtype}", gradients(function), [numbers(40, dtype=dtype, low=-5, high=5)]
+        yield f"{name} transposed", gradients(lambda x, f=function: f(x.t())), [numbers(5, 7)]
+    yield "elu numbers", gradients(lambda x: functional.elu(x, 0.7)), [numbers(9)]
+    yield "elu in place", gradients(lambda x: functional.elu(x * 1, 0.7, inplace=True)), [numbers(9)]
+    yield "softplus beyond", gradients(lambda x: functional.softplus(x, 2, 3)), [numbers(40, low=-9, high=9)]
+    yield "leaky_relu in place", gradients(lambda x: functional.leaky_relu(x * 1, 0.2, inplace=True)), [numbers(9)]
+    yield "hardswish_", lambda x: functional.hardswish(x.clone(), inplace=True), [numbers(9, low=-5, high=5)]
+
+
 def products() -> Iterator[Case]:
     for m, k, n in ((3, 4, 5), (40, 70, 33), (64, 16, 64), (1, 100, 1), (5, 0, 3)):
         yield f"mm {m} {k} {n}", torch.mm, [numbers(m, k, low=-1, high=1), numbers(k, n, low=-1, high=1)]
@@ -305,6 +319,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "copies": copies,
     "reductions": reductions,
     "layers": layers,
+    "activations": activations,
     "products": products,
     "indexing": indexing,
     **image_cases.GROUPS,

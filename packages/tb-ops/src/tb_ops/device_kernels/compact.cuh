@@ -19,7 +19,7 @@ template <class Stored> __device__ inline void compact(const CompactArguments &a
 template <class Stored> __device__ inline void expand(const CompactArguments &a) {
   for (Long i = first_element(); i < a.count; i += all_threads())
     if (const Long place = chosen_place(a, i); place >= 0) {
-      require(place < a.limit, "masked_scatter: the source has fewer elements than the mask chooses");
+      require(place < a.limit, "masked_scatter: the source has fewer elements than the mask chooses", invalid_value);
       if (place < a.limit) static_cast<Stored *>(a.output)[i] = static_cast<const Stored *>(a.input)[place];
     }
 }

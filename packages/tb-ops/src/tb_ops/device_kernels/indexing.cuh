@@ -23,7 +23,7 @@ __device__ inline Found look_up(const IndexArguments &a, Long i) {
   }
   const Long at = a.index[index];
   const bool good = at >= 0 && at < a.limit;
-  require(good, out_of_range);
+  require(good, out_of_range, invalid_value); // gather and scatter raise a RuntimeError on the CPU
   return {indexed + at * a.indexed_strides[a.dim], other, good};
 }
 

@@ -16,7 +16,8 @@ template <class Index> __device__ inline void find_offsets(const PointwiseArgume
   }
 }
 
-// Functor::call(inputs, scalars) returns the output for inputs of type Math<Common>.
+// Functor::call(inputs, scalars) returns the output for inputs of type Math<Common>. The output is rounded to Common, also
+// if it is stored in a wider type.
 template <class Functor, class Common> __device__ inline void pointwise(const PointwiseArguments &a) {
   constexpr int inputs = Functor::inputs;
   for (Long i = first_element(); i < a.count; i += all_threads()) {
@@ -33,7 +34,11 @@ template <class Functor, class Common> __device__ inline void pointwise(const Po
       else // rounded as if it were stored
         given[k] = convert<Math<Common>>(convert<Common>(number_of<Math<Common>>(a.value)));
     }
-    store(a.operands[0].data, offsets[0], a.operands[0].type, Functor::call(given, a.scalars));
+    const auto result = Functor::call(given, a.scalars);
+    if constexpr (sizeof(Common) < sizeof(Math<Common>) && sizeof(result) == sizeof(Math<Common>)) // 16-bit numbers
+      store(a.operands[0].data, offsets[0], a.operands[0].type, convert<Math<Common>>(convert<Common>(result)));
+    else
+      store(a.operands[0].data, offsets[0], a.operands[0].type, result);
   }
 }
 

@@ -70,7 +70,7 @@ template <class Stored> struct MinimumOf : Extremum<Stored, false> {
   __device__ static MinimumOf init(const Scalar *s) { return {Base::init(s)}; }
 };
 
-// scalars[0] is the order of the norm.
+// scalars[0] is the order of the norm. Powers are those of the elements' type, so that they overflow as on the CPU.
 template <class Stored> struct NormOf {
   using Number = Sum<Stored>;
   Number total, order;
@@ -91,7 +91,7 @@ template <class Stored> struct NormOf {
     else if (order == -Limits<Number>::highest())
       total = is_nan(x) || x < total ? x : total;
     else
-      total += number::pow(x, order);
+      total += static_cast<Number>(number::pow(number::fabs(given), static_cast<Math<Stored>>(order)));
   }
   __device__ void merge(const NormOf &other) {
     if (order == Limits<Number>::highest())
@@ -105,7 +105,9 @@ template <class Stored> struct NormOf {
     if (order == Number(2)) return number::sqrt(total);
     const bool plain = order == Number(0) || order == Number(1) || order == Limits<Number>::highest() ||
                        order == -Limits<Number>::highest();
-    return plain ? total : number::pow(total, Number(1) / order);
+    if (plain) return total;
+    return static_cast<Number>(
+        number::pow(static_cast<Math<Stored>>(total), Math<Stored>(1) / static_cast<Math<Stored>>(order)));
   }
 };
 

@@ -29,7 +29,7 @@ template <class Stored> __device__ inline void linspace(const RangeArguments &a)
 template <class Stored> __device__ inline void assertion(const AssertionArguments &a) {
   if (first_element() != 0) return;
   require(at<Stored>(a.value.data, 0) != Math<Stored>(0),
-          "torch._assert_async: a condition that the device computed is false");
+          "torch._assert_async: a condition that the device computed is false", invalid_value);
 }
 
 // Copies a triangle. Elements beyond the diagonal (before it, for an upper triangle) become zero.

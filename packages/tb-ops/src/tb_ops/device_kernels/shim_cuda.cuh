@@ -10,7 +10,7 @@
 namespace tb::kernels {
 
 // Ends the kernel with an error if `good` is false, as PyTorch's own CUDA kernels do.
-__device__ inline void require(bool good, const char *) {
+__device__ inline void require(bool good, const char *, Refused = index_out_of_range) {
   if (!good) __trap();
 }
 

@@ -36,6 +36,7 @@ struct Block {
   void (*body)(const void *arguments);
   const void *arguments;
   const char *failure;
+  int refused; // the tb_status of the failure
 };
 static thread_local Block block;
 
@@ -98,13 +99,14 @@ inline tb_status run(const tb_host_kernel_call *call, void (*body)(const void *a
     Fiber *fibers = static_cast<Fiber *>(malloc(threads * sizeof(Fiber)));
     char *stacks = static_cast<char *>(malloc(size_t{threads} * stack_bytes));
     const bool together = fibers && stacks && run_fibers(fibers, stacks, threads);
-    if (!fibers || !stacks) block.failure = "no host memory for the stacks of a block's threads";
+    const bool memory = fibers && stacks;
     free(fibers);
     free(stacks);
+    if (!memory) return fail(call, TB_OUT_OF_MEMORY, "no host memory for the stacks of a block's threads");
     if (!together && !block.failure)
       return fail(call, TB_INTERNAL, "some threads of a block ended while others waited at __syncthreads()");
   }
-  return block.failure ? fail(call, TB_OUT_OF_RANGE, block.failure) : TB_OK;
+  return block.failure ? fail(call, block.refused, block.failure) : TB_OK;
 }
 
 } // namespace tb::kernels::host
@@ -129,8 +131,10 @@ namespace tb::kernels {
 
 // If `good` is false, the launch fails with the text once the block has ended. The thread continues, so it must not use
 // the value that was checked.
-inline void require(bool good, const char *text) {
-  if (!good) host::block.failure = text;
+inline void require(bool good, const char *text, Refused status = index_out_of_range) {
+  if (good) return;
+  host::block.failure = text;
+  host::block.refused = status;
 }
 
 // Atomic, because blocks of launches on several streams run at the same time. Those of one launch run one after the

@@ -76,9 +76,11 @@ __device__ inline float wide(Half value) { return widen(value); }
 __device__ inline float wide(Bfloat value) { return widen(value); }
 
 template <class To> struct Narrow {
-  // A float is converted to a small unsigned integer through a wide signed one, as PyTorch does.
+  // A float is converted to a small unsigned integer through a wide signed one, as PyTorch does. A plain number of 32
+  // bits is not, so that one beyond its range has the bits that the CPU gives it.
   template <class From> __device__ static To from(From value) {
-    if constexpr (Traits<From>::floating && !Traits<To>::floating)
+    constexpr bool direct = sizeof(To) == sizeof(int) && sizeof(From) == sizeof(float);
+    if constexpr (Traits<From>::floating && !Traits<To>::floating && !direct)
       return static_cast<To>(static_cast<Long>(value));
     else
       return static_cast<To>(value);
@@ -156,6 +158,9 @@ template <class Number> __device__ inline Number number_of(const Scalar &scalar)
     return number_of<Number>(scalar.real);
   else
     return static_cast<Number>(scalar.integer);
+}
+template <> __device__ inline bool number_of<bool>(const Scalar &scalar) { // 0.5 is true
+  return scalar.integer != 0 || number_of<float>(scalar.real) != 0.0f;
 }
 
 __device__ inline bool is_nan(float x) { return x != x; }

@@ -131,21 +131,22 @@ template <bool positive> struct IsInfinity : Inputs<1> {
       return false;
   }
 };
-struct Clamp : Inputs<1> { // returns a NaN unchanged
+// A NaN in the tensor stays, and one in the bounds becomes the result.
+template <class T> __device__ inline T raised_to(T low, T x) { return x < low || is_nan(low) ? low : x; }
+template <class T> __device__ inline T lowered_to(T high, T x) { return x > high || is_nan(high) ? high : x; }
+struct Clamp : Inputs<1> {
   template <class T> __device__ static T call(const T *x, const Scalar *s) {
-    const T low = number_of<T>(s[0]), high = number_of<T>(s[1]);
-    const T raised = x[0] < low ? low : x[0];
-    return raised > high ? high : raised;
+    return lowered_to(number_of<T>(s[1]), raised_to(number_of<T>(s[0]), x[0]));
   }
 };
 struct ClampBelow : Inputs<1> {
   template <class T> __device__ static T call(const T *x, const Scalar *s) {
-    return x[0] < number_of<T>(s[0]) ? number_of<T>(s[0]) : x[0];
+    return raised_to(number_of<T>(s[0]), x[0]);
   }
 };
 struct ClampAbove : Inputs<1> {
   template <class T> __device__ static T call(const T *x, const Scalar *s) {
-    return x[0] > number_of<T>(s[0]) ? number_of<T>(s[0]) : x[0];
+    return lowered_to(number_of<T>(s[0]), x[0]);
   }
 };
 struct PowerOfNumber : Inputs<1> { // x to the power of the scalar; common powers by products and roots, as in PyTorch

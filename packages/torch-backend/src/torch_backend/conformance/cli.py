@@ -75,9 +75,10 @@ def main(arguments: list[str] | None = None) -> int:
     profile = PROFILES[options.profile]
     case_limit = profile.case_limit if options.case_limit is None else options.case_limit
     try:
-        expectations = load([SHIPPED, *options.expected], options.device.split(":")[0])
         setup = Setup(options.device, profile.name, options.seed, case_limit, options.samples)
         pool = Pool(setup, options.workers)
+        operators = pool.facts.get("operators", [])
+        expectations = load([SHIPPED, *options.expected], options.device.split(":")[0], operators)
         listed, without = pool.list_cases(checks)
     except (WorkerFailed, ValueError, OSError) as error:
         print(f"the suite cannot run on {options.device}: {error}", file=sys.stderr)

@@ -94,4 +94,8 @@ class Device:
                 facts[name.removeprefix("get_")] = getattr(self.module, name)()
             except Exception:
                 continue
+        if self.device.type == "tb":
+            import tb_ops
+
+            facts["operators"] = [one.name for one in tb_ops.backends() if one.serves]
         return facts

@@ -14,7 +14,7 @@ from torch_backend.conformance.case import Case
 
 TORCH_MINOR = ".".join(torch.__version__.split(".")[:2])
 SHIPPED = pathlib.Path(__file__).with_name("expected.toml")
-KEYS = {"check", "op", "dtype", "device", "torch", "error", "reason"}
+KEYS = {"check", "op", "dtype", "device", "operators", "torch", "error", "reason"}
 
 
 def matches(value: str, patterns: str) -> bool:
@@ -24,8 +24,9 @@ def matches(value: str, patterns: str) -> bool:
 
 @dataclass(frozen=True)
 class Expectation:
-    """An expected failure. `check`, `op`, `dtype`, `device` and `torch` are patterns of fnmatch, separated by commas.
+    """An expected failure. All but `reason` and `error` are patterns of fnmatch, separated by commas.
 
+    `operators` are the sets of operators that serve the device's driver (tb_ops.backends), one of which must match.
     `torch` is the minor version of PyTorch, such as "2.14". `error`, if given, must be a part of the failure's text.
     """
 
@@ -34,6 +35,7 @@ class Expectation:
     reason: str
     dtype: str = "*"
     device: str = "*"
+    operators: str = "*"
     torch: str = "*"
     error: str = ""
 
@@ -45,13 +47,13 @@ class Expectation:
         return f"{self.check} {self.op} {self.dtype}"
 
 
-def load(paths: Iterable[pathlib.Path], device: str) -> list[Expectation]:
-    """The expectations of these files for a device type and the installed version of PyTorch.
+def load(paths: Iterable[pathlib.Path], device: str, operators: Iterable[str] = ()) -> list[Expectation]:
+    """The expectations of these files for a device type, its sets of operators and the installed version of PyTorch.
 
     Raises:
         ValueError: an entry without a reason, without check or op, or with an unknown key.
     """
-    found = []
+    found, serving = [], list(operators)
     for path in paths:
         for index, entry in enumerate(tomllib.loads(path.read_text()).get("expected", [])):
             unknown = set(entry) - KEYS
@@ -60,7 +62,8 @@ def load(paths: Iterable[pathlib.Path], device: str) -> list[Expectation]:
                 fault = f"unknown keys {sorted(unknown)}" if unknown else f"no {', '.join(sorted(missing))}"
                 raise ValueError(f"{path}, [[expected]] number {index + 1} has {fault}; keys are {sorted(KEYS)}")
             expectation = Expectation(**entry)
-            if matches(device, expectation.device) and matches(TORCH_MINOR, expectation.torch):
+            served = expectation.operators == "*" or any(matches(name, expectation.operators) for name in serving)
+            if served and matches(device, expectation.device) and matches(TORCH_MINOR, expectation.torch):
                 found.append(expectation)
     return found
 

@@ -1,7 +1,6 @@
 // Fused recurrent cells. PyTorch's GRU and LSTMCell, and LSTM if lstm.cpp leaves it to PyTorch, call them on
 // PrivateUse1 devices although they have no CPU kernel, so they are composed here of the CPU's operators, in one launch
-// for each step. PyTorch has no forward-mode derivatives of the fused cells; with tangents the composition runs on the
-// calling thread, operator by operator, as on the CPU.
+// for each step.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -18,6 +17,7 @@
 #include <ATen/ops/tanh.h>
 
 #include "backends/host/host.h"
+#include "dispatch/recurrent_cells.h"
 #include "tensor/outputs.h"
 
 namespace tb::ops::host {
@@ -30,16 +30,6 @@ using OptionalTensor = std::optional<Tensor>;
 Tensor one_minus(const Tensor &a) { return at::_ops::rsub_Scalar::call(a, 1, 1); }
 Tensor sigmoid_slope(const Tensor &y) { return mul(one_minus(y), y); }
 Tensor tanh_slope(const Tensor &y) { return one_minus(mul(y, y)); }
-Tensor biased(const Tensor &gates, const Tensor &bias) { return bias.defined() ? add(gates, bias) : gates; }
-
-// Returns block i of a batch x (count * size) tensor.
-Tensor block(const Tensor &blocks, int64_t i, int64_t count) {
-  const int64_t size = blocks.size(1) / count;
-  return blocks.narrow(1, i * size, size);
-}
-
-Tensor joined(const std::vector<Tensor> &blocks) { return at::_ops::cat::call(blocks, 1); }
-
 void sum_rows(Tensor &out, const Tensor &rows) {
   if (out.defined())
     copy_result(out, at::_ops::sum_dim_IntList::call(rows, c10::IntArrayRef({0}), false, std::nullopt));
@@ -56,17 +46,6 @@ void check_cell(const char *cell, const Tensor &input_gates, const Tensor &hidde
 }
 
 // ---- LSTM: workspace holds the four gates after their nonlinearities --------------------------------------------
-
-using LstmResults = std::tuple<Tensor, Tensor, Tensor>; // hy, cy, workspace
-
-LstmResults compose_lstm(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &cx,
-                         const Tensor &input_bias, const Tensor &hidden_bias) {
-  const Tensor gates = add(biased(input_gates, input_bias), biased(hidden_gates, hidden_bias));
-  const Tensor in = sigmoid(block(gates, 0, 4)), forget = sigmoid(block(gates, 1, 4)), cell = tanh(block(gates, 2, 4)),
-               out = sigmoid(block(gates, 3, 4));
-  const Tensor cy = add(mul(forget, cx), mul(in, cell));
-  return {mul(out, tanh(cy)), cy, joined({in, forget, cell, out})};
-}
 
 void lstm_kernel(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &cx, const Tensor &input_bias,
                  const Tensor &hidden_bias, Tensor &hy, Tensor &cy, Tensor &workspace) {
@@ -127,18 +106,6 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const OptionalTensor &grad
 
 // ---- GRU: workspace holds reset, update and new gate, the old state, and the new gate's hidden part -------------
 
-using GruResults = std::tuple<Tensor, Tensor>; // hy, workspace
-
-GruResults compose_gru(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &hx,
-                       const Tensor &input_bias, const Tensor &hidden_bias) {
-  const Tensor input = biased(input_gates, input_bias), hidden = biased(hidden_gates, hidden_bias);
-  const Tensor reset = sigmoid(add(block(hidden, 0, 3), block(input, 0, 3)));
-  const Tensor update = sigmoid(add(block(hidden, 1, 3), block(input, 1, 3)));
-  const Tensor hidden_new = block(hidden, 2, 3);
-  const Tensor fresh = tanh(add(block(input, 2, 3), mul(hidden_new, reset)));
-  return {add(mul(sub(hx, fresh), update), fresh), joined({reset, update, fresh, hx, hidden_new})};
-}
-
 void gru_kernel(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &hx, const Tensor &input_bias,
                 const Tensor &hidden_bias, Tensor &hy, Tensor &workspace) {
   const auto [state, gates] = compose_gru(input_gates, hidden_gates, hx, input_bias, hidden_bias);
@@ -193,36 +160,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
           std::move(hidden_bias)};
 }
 
-// ---- forward-mode derivatives -----------------------------------------------------------------------------------
-
-// Calls compose(...) if a tensor has a tangent. Otherwise calls the kernel that PyTorch generates for autograd, which
-// every backend has and which the registration for AutogradPrivateUse1 hides.
-template <class Op, auto compose, class Results>
-Results with_tangents(c10::DispatchKeySet keys, const Tensor &input_gates, const Tensor &hidden_gates,
-                      const Tensor &state, const OptionalTensor &input_bias, const OptionalTensor &hidden_bias) {
-  const auto has_tangent = [](const Tensor &tensor) { return tensor.defined() && tensor._fw_grad(0).defined(); };
-  const Tensor &bias = value_or_undefined(input_bias), &other_bias = value_or_undefined(hidden_bias);
-  if (has_tangent(input_gates) || has_tangent(hidden_gates) || has_tangent(state) || has_tangent(bias) ||
-      has_tangent(other_bias)) [[unlikely]]
-    return compose(input_gates, hidden_gates, state, bias, other_bias);
-  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
-  static const c10::SafeKernelFunction generated = op.getComputedKernelForDispatchKey(c10::DispatchKey::AutogradCPU);
-  torch::jit::Stack stack;
-  stack.reserve(5);
-  torch::jit::push(stack, input_gates, hidden_gates, state, input_bias, hidden_bias);
-  generated.callBoxed(op, keys, &stack);
-  return [&]<size_t... i>(std::index_sequence<i...>) {
-    return Results{std::move(stack[i]).toTensor()...};
-  }(std::make_index_sequence<std::tuple_size_v<Results>>{});
-}
-
 } // namespace
 
 void register_recurrent(torch::Library &aten) {
-  static auto *autograd =
-      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);
-  autograd->impl("_thnn_fused_lstm_cell", &with_tangents<at::_ops::_thnn_fused_lstm_cell, &compose_lstm, LstmResults>);
-  autograd->impl("_thnn_fused_gru_cell", &with_tangents<at::_ops::_thnn_fused_gru_cell, &compose_gru, GruResults>);
+  register_cell_tangents();
   aten.impl("_thnn_fused_lstm_cell", &lstm_cell);
   aten.impl("_thnn_fused_lstm_cell_backward_impl", &lstm_cell_backward);
   aten.impl("_thnn_fused_gru_cell", &gru_cell);

@@ -7,6 +7,7 @@
 #include "backends/host/host.h"
 #include "dispatch/call_checked.h"
 #include "intraop/thread_policy.h"
+#include "tensor/convolution_format.h"
 #include "tensor/output_donation.h"
 #include "tensor/outputs.h"
 
@@ -20,23 +21,11 @@ struct Parameters {
   c10::DimVector stride, padding, dilation, output_padding;
   bool transposed;
   int64_t groups;
+
+  ConvolutionOptions options() const { return {stride, padding, dilation, output_padding, transposed, groups}; }
 };
 
 c10::SymIntArrayRef symbolic(const c10::DimVector &list) { return c10::fromIntArrayRefSlow(list); }
-
-// Returns the memory format in which the CPU's backend for this call returns its results. It reads shapes and strides
-// only, so that nothing waits for the data.
-c10::MemoryFormat result_format(const Tensor &input, const Tensor &weight, const OptionalTensor &bias,
-                                const Parameters &with) {
-  WorkerTensorScope aliases;
-  TensorDescriptor input_argument(input), weight_argument(weight), bias_argument(value_or_undefined(bias));
-  const Tensor &x = input_argument.as_cpu_tensor(), &w = weight_argument.as_cpu_tensor();
-  const OptionalTensor b = bias ? OptionalTensor(bias_argument.as_cpu_tensor()) : std::nullopt;
-  const at::native::ConvBackend backend =
-      at::native::select_conv_backend(x, w, b, symbolic(with.stride), symbolic(with.padding), symbolic(with.dilation),
-                                      with.transposed, symbolic(with.output_padding), with.groups, std::nullopt);
-  return at::native::_determine_backend_memory_format(x, w, backend);
-}
 
 // Whether a forward pass is bit-identical on any number of threads. For other convolutions PyTorch and oneDNN choose
 // other kernels, some of them by the number of threads.
@@ -45,24 +34,13 @@ bool is_thread_invariant(const Tensor &input, const Tensor &weight, bool transpo
          groups == 1;
 }
 
-// Whether numbers are so that the CPU's kernel refuses the call, whatever the shapes.
-bool refused(c10::IntArrayRef stride, c10::IntArrayRef dilation, bool transposed, c10::IntArrayRef output_padding) {
-  if (std::any_of(dilation.begin(), dilation.end(), [](int64_t number) { return number <= 0; })) return true;
-  const auto at = [](c10::IntArrayRef list, size_t i) {
-    return list.size() == 1 ? list[0] : i < list.size() ? list[i] : 0; // one number stands for all dimensions
-  };
-  for (size_t i = 0; transposed && i < output_padding.size(); i++)
-    if (output_padding[i] >= std::max(at(stride, i), at(dilation, i))) return true;
-  return false;
-}
-
 Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTensor &bias, c10::IntArrayRef stride,
                    c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                    c10::IntArrayRef output_padding, int64_t groups) {
   const c10::DeviceIndex device = common_device("aten::convolution", {&input, &weight, &value_or_undefined(bias)});
   if (input.scalar_type() != weight.scalar_type() ||
       (bias && bias->defined() && bias->scalar_type() != input.scalar_type()) ||
-      refused(stride, dilation, transposed, output_padding))
+      refuses_convolution(stride, dilation, transposed, output_padding))
     return call_checked<at::_ops::convolution>(input, weight, bias, stride, padding, dilation, transposed,
                                                output_padding, groups);
   Parameters with{c10::DimVector(stride),
@@ -75,7 +53,8 @@ Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTens
       transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation,
                                                groups)
                  : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-  Tensor out = empty_formatted(input, sizes, input.scalar_type(), result_format(input, weight, bias, with));
+  Tensor out =
+      empty_formatted(input, sizes, input.scalar_type(), convolution_format(input, weight, bias, with.options()));
   launch<"aten::convolution">(device, [x = TensorDescriptor(input), w = TensorDescriptor(weight), b = capture(bias),
                                        with = std::move(with), y = WrittenDescriptor(out),
                                        independent = is_thread_invariant(input, weight, transposed, groups)]() mutable {
@@ -103,7 +82,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor &grad, cons
                   c10::DimVector(output_padding),
                   transposed,
                   groups};
-  const c10::MemoryFormat format = result_format(input, weight, std::nullopt, with);
+  const c10::MemoryFormat format = convolution_format(input, weight, std::nullopt, with.options());
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0]) grad_input = empty_formatted(input, input.sizes(), input.scalar_type(), format);
   if (mask[1]) grad_weight = empty_formatted(weight, weight.sizes(), weight.scalar_type(), format);

@@ -130,7 +130,8 @@ Tensor &index_put(Tensor &self, const Indices &indices, const Tensor &given, boo
   };
   const c10::ScalarType added =
       accumulate ? added_as(self.device().index(), self.scalar_type()) : c10::ScalarType::Undefined;
-  if (!supported({&self, &given}) || (accumulate && added == c10::ScalarType::Undefined)) return fall_back();
+  if (!supported({&self}) || !supported({&given}) || (accumulate && added == c10::ScalarType::Undefined))
+    return fall_back();
   TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(), "too many indices for tensor of dimension ",
                     self.dim(), " (got ", indices.size(), ")");
   TORCH_CHECK(self.scalar_type() == given.scalar_type(), "Index put requires the source and destination dtypes match, ",
@@ -165,7 +166,11 @@ Tensor &take_out(const Tensor &self, const Tensor &index, Tensor &out) {
   TORCH_CHECK(self.scalar_type() == out.scalar_type(),
               "take(): self and out expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
               " and out.dtype = ", out.scalar_type());
+  common_device("aten::take", {&self, &index, &out});
   TORCH_CHECK_INDEX(self.numel() > 0 || index.numel() == 0, "take(): tried to take from an empty tensor");
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, index);
   at::native::resize_output(out, index.sizes());
   Indices indices;
   indices.push_back(index);

@@ -10,6 +10,8 @@ namespace {
 
 using at::Tensor;
 
+static_assert(kernels::index_out_of_range == TB_OUT_OF_RANGE && kernels::invalid_value == TB_FAILED_PRECONDITION);
+
 // The device checks the number when its stream reaches the kernel; the next synchronisation raises the error.
 void assert_async(const Tensor &self) {
   TORCH_CHECK(self.numel() == 1, "torch._assert_async wants a tensor with one element, but got ", self.numel());

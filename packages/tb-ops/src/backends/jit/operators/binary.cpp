@@ -1,6 +1,7 @@
 // Operators of two and three tensors.
 #include "backends/jit/operators/elementwise.h"
 
+#include <ATen/native/Activation.h>
 #include <ATen/ops/add_meta.h>
 #include <ATen/ops/add_ops.h>
 #include <ATen/ops/addcdiv_meta.h>
@@ -66,13 +67,18 @@ constexpr auto divide = [](const at::Tensor &, const at::Tensor &, std::optional
 };
 
 constexpr auto gelu_backward = [](const at::Tensor &, const at::Tensor &, c10::string_view approximate) {
-  return Work{approximate == "tanh" ? "GeluTanhBackward" : "GeluBackward", {}};
+  return Work{at::native::get_gelutype_enum(approximate) == at::native::GeluType::Tanh ? "GeluTanhBackward"
+                                                                                       : "GeluBackward",
+              {}};
 };
 
 constexpr auto clamp = [](const at::Tensor &, const std::optional<at::Tensor> &low,
                           const std::optional<at::Tensor> &high) {
   return Work{low && high ? "ClampTensor" : low ? "Maximum" : "Minimum", {}};
 };
+
+// The iterator has the number as an operand.
+template <Name functor> inline constexpr auto without_scalars = [](const auto &...) { return Work{functor.value, {}}; };
 
 } // namespace
 
@@ -92,17 +98,17 @@ void register_binary(torch::Library &aten) {
   add<_ops::bitwise_or_Tensor_out, meta::structured_bitwise_or_Tensor, plain<"BitwiseOr">>(aten);
   add<_ops::bitwise_xor_Tensor_out, meta::structured_bitwise_xor_Tensor, plain<"BitwiseXor">>(aten);
   add<_ops::eq_Tensor_out, meta::structured_eq_Tensor, plain<"Equal">>(aten);
-  add<_ops::eq_Scalar_out, meta::structured_eq_Scalar, plain<"Equal">>(aten);
+  add<_ops::eq_Scalar_out, meta::structured_eq_Scalar, without_scalars<"Equal">>(aten);
   add<_ops::ne_Tensor_out, meta::structured_ne_Tensor, plain<"NotEqual">>(aten);
-  add<_ops::ne_Scalar_out, meta::structured_ne_Scalar, plain<"NotEqual">>(aten);
+  add<_ops::ne_Scalar_out, meta::structured_ne_Scalar, without_scalars<"NotEqual">>(aten);
   add<_ops::lt_Tensor_out, meta::structured_lt_Tensor, plain<"Less">>(aten);
-  add<_ops::lt_Scalar_out, meta::structured_lt_Scalar, plain<"Less">>(aten);
+  add<_ops::lt_Scalar_out, meta::structured_lt_Scalar, without_scalars<"Less">>(aten);
   add<_ops::le_Tensor_out, meta::structured_le_Tensor, plain<"LessOrEqual">>(aten);
-  add<_ops::le_Scalar_out, meta::structured_le_Scalar, plain<"LessOrEqual">>(aten);
+  add<_ops::le_Scalar_out, meta::structured_le_Scalar, without_scalars<"LessOrEqual">>(aten);
   add<_ops::gt_Tensor_out, meta::structured_gt_Tensor, plain<"Greater">>(aten);
-  add<_ops::gt_Scalar_out, meta::structured_gt_Scalar, plain<"Greater">>(aten);
+  add<_ops::gt_Scalar_out, meta::structured_gt_Scalar, without_scalars<"Greater">>(aten);
   add<_ops::ge_Tensor_out, meta::structured_ge_Tensor, plain<"GreaterOrEqual">>(aten);
-  add<_ops::ge_Scalar_out, meta::structured_ge_Scalar, plain<"GreaterOrEqual">>(aten);
+  add<_ops::ge_Scalar_out, meta::structured_ge_Scalar, without_scalars<"GreaterOrEqual">>(aten);
   add<_ops::tanh_backward_grad_input, meta::structured_tanh_backward, plain<"TanhBackward">>(aten);
   add<_ops::sigmoid_backward_grad_input, meta::structured_sigmoid_backward, plain<"SigmoidBackward">>(aten);
   add<_ops::threshold_backward_grad_input, meta::structured_threshold_backward, plain<"ThresholdBackward">>(aten);

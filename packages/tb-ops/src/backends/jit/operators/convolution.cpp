@@ -3,6 +3,7 @@
 #include "backends/jit/jit.h"
 #include "backends/jit/operators/volume.h"
 #include "backends/jit/pointwise.h"
+#include "tensor/convolution_format.h"
 #include "tensor/outputs.h"
 
 #include <ATen/native/ConvUtils.h>
@@ -31,10 +32,11 @@ bool convolvable(const Tensor &input, std::initializer_list<const Tensor *> othe
          moderate(input) && (*others.begin())->numel() < std::numeric_limits<int32_t>::max();
 }
 
-// Results are channels-last if the input or the weight is.
-c10::MemoryFormat result_format(const Tensor &input, const Tensor &weight) {
-  const c10::MemoryFormat format = input.suggest_memory_format();
-  return format == c10::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
+// Returns the memory format of the CPU's results.
+c10::MemoryFormat result_format(const Tensor &input, const Tensor &weight, const OptionalTensor &bias,
+                                const ConvolutionNumbers &with, bool transposed, c10::IntArrayRef output_padding) {
+  return convolution_format(input, weight, bias,
+                            {with.stride, with.padding, with.dilation, output_padding, transposed, with.groups});
 }
 
 // The arguments of a convolution that maps `image` to `result`, or of one that goes the other way.
@@ -117,7 +119,7 @@ Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTens
                    c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                    c10::IntArrayRef output_padding, int64_t groups) {
   const Tensor &shift = value_or_undefined(bias);
-  if (!convolvable(input, {&weight, &shift}))
+  if (!convolvable(input, {&weight, &shift}) || refuses_convolution(stride, dilation, transposed, output_padding))
     return call_fallback<at::_ops::convolution>(input, weight, bias, stride, padding, dilation, transposed,
                                                 output_padding, groups);
   common_device("aten::convolution", {&input, &weight, &shift});
@@ -125,8 +127,9 @@ Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTens
       transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation,
                                                groups)
                  : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-  Tensor out = empty_formatted(input, sizes, input.scalar_type(), result_format(input, weight));
   const ConvolutionNumbers with{stride, padding, dilation, groups};
+  Tensor out = empty_formatted(input, sizes, input.scalar_type(),
+                               result_format(input, weight, bias, with, transposed, output_padding));
   kernels::ConvolutionArguments arguments = transposed ? convolution_arguments(out, input, weight, with, true)
                                                        : convolution_arguments(input, out, weight, with, false);
   const Tensor numbers = contiguous(shift);
@@ -154,8 +157,8 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor &grad, cons
         dilation, transposed, output_padding, groups, mask);
   }
   common_device("aten::convolution_backward", {&grad, &input, &weight});
-  const c10::MemoryFormat format = result_format(input, weight);
   const ConvolutionNumbers with{stride, padding, dilation, groups};
+  const c10::MemoryFormat format = result_format(input, weight, std::nullopt, with, transposed, output_padding);
   Tensor grad_input, grad_weight;
   if (mask[0]) {
     grad_input = empty_formatted(input, input.sizes(), input.scalar_type(), format);

@@ -12,17 +12,26 @@
 #include <ATen/native/TensorCompare.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/abs_native.h>
+#include <ATen/ops/abs_ops.h>
 #include <ATen/ops/arange_native.h>
+#include <ATen/ops/arange_ops.h>
 #include <ATen/ops/floor_divide_native.h>
+#include <ATen/ops/floor_divide_ops.h>
 #include <ATen/ops/isnan_native.h>
 #include <ATen/ops/linspace_native.h>
+#include <ATen/ops/linspace_ops.h>
 #include <ATen/ops/logical_and_native.h>
+#include <ATen/ops/logical_and_ops.h>
 #include <ATen/ops/logical_not_native.h>
+#include <ATen/ops/logical_not_ops.h>
 #include <ATen/ops/logical_or_native.h>
+#include <ATen/ops/logical_or_ops.h>
 #include <ATen/ops/logical_xor_native.h>
+#include <ATen/ops/logical_xor_ops.h>
 #include <ATen/ops/masked_fill_ops.h>
 #include <ATen/ops/mean_ops.h>
 #include <ATen/ops/mse_loss_backward_native.h>
+#include <ATen/ops/mse_loss_backward_ops.h>
 #include <ATen/ops/mse_loss_native.h>
 #include <ATen/ops/mse_loss_ops.h>
 #include <ATen/ops/pow_ops.h>
@@ -35,6 +44,7 @@
 #include <ATen/ops/triu_meta.h>
 #include <ATen/ops/triu_ops.h>
 #include <ATen/ops/where_native.h>
+#include <ATen/ops/where_ops.h>
 
 #include "backends/jit/device_facts.h"
 #include "backends/jit/device_kernel.h"
@@ -128,7 +138,10 @@ Tensor &masked_fill_tensor(Tensor &self, const Tensor &mask, const Tensor &value
 }
 
 Tensor &mse_loss(const Tensor &self, const Tensor &target, int64_t reduction, Tensor &out) {
-  if (!supported({&self, &target, &out})) return call_fallback<at::_ops::mse_loss_out>(self, target, reduction, out);
+  const bool reduces = reduction == at::Reduction::Mean || reduction == at::Reduction::Sum;
+  if (!supported({&self, &target, &out}) || !c10::isFloatingType(out.scalar_type()) ||
+      (!reduces && reduction != at::Reduction::None))
+    return call_fallback<at::_ops::mse_loss_out>(self, target, reduction, out);
   const Tensor squares = at::_ops::pow_Tensor_Scalar::call(at::_ops::sub_Tensor::call(self, target, 1), 2);
   const Tensor result = reduction == at::Reduction::Mean  ? at::_ops::mean::call(squares, std::nullopt)
                         : reduction == at::Reduction::Sum ? at::_ops::sum::call(squares, std::nullopt)
@@ -137,8 +150,11 @@ Tensor &mse_loss(const Tensor &self, const Tensor &target, int64_t reduction, Te
   return out.copy_(result);
 }
 
+bool is_number(c10::ScalarType type) { return type != c10::kBool; }
+
 template <class Op, class Meta, int upper> Tensor &triangle(const Tensor &self, int64_t diagonal, Tensor &out) {
-  if (!supported({&self, &out})) return call_fallback<Op>(self, diagonal, out);
+  if (!supported({&self, &out}) || at::has_internal_overlap(out) == at::MemOverlap::Yes)
+    return call_fallback<Op>(self, diagonal, out);
   Out<Meta> op(out);
   op.meta(self, diagonal);
   const Tensor from = contiguous(self);
@@ -174,29 +190,24 @@ void register_elementwise(torch::Library &aten) {
   register_unary(aten);
   register_binary(aten);
   enter_stubs();
-  using TensorOut = Tensor &(*)(const Tensor &, Tensor &);
-  using BinaryOut = Tensor &(*)(const Tensor &, const Tensor &, Tensor &);
-  aten.impl("abs.out", static_cast<TensorOut>(at::native::abs_out));
-  aten.impl("logical_not.out", static_cast<TensorOut>(at::native::logical_not_out));
-  aten.impl("logical_and.out", static_cast<BinaryOut>(at::native::logical_and_out));
-  aten.impl("logical_or.out", static_cast<BinaryOut>(at::native::logical_or_out));
-  aten.impl("logical_xor.out", static_cast<BinaryOut>(at::native::logical_xor_out));
-  aten.impl("floor_divide", static_cast<Tensor (*)(const Tensor &, const Tensor &)>(at::native::floor_divide));
+  add_supported<at::_ops::abs_out, &at::native::abs_out, &is_number>(aten);
+  add_supported<at::_ops::logical_not_out, &at::native::logical_not_out>(aten);
+  add_supported<at::_ops::logical_and_out, &at::native::logical_and_out>(aten);
+  add_supported<at::_ops::logical_or_out, &at::native::logical_or_out>(aten);
+  add_supported<at::_ops::logical_xor_out, &at::native::logical_xor_out>(aten);
+  add_supported<at::_ops::floor_divide, &at::native::floor_divide>(aten);
+  add_supported<at::_ops::where_self, &at::native::where>(aten);
+  add_supported<at::_ops::where_self_out, &at::native::where_self_out>(aten);
+  add_supported<at::_ops::mse_loss_backward, &at::native::mse_loss_backward>(aten);
+  add_supported<at::_ops::mse_loss_backward_grad_input, &at::native::mse_loss_backward_out>(aten);
+  add_supported<at::_ops::arange_start_out, &at::native::arange_out>(aten);
+  add_supported<at::_ops::linspace_out, &at::native::linspace_out>(aten);
   aten.impl("isnan", &at::native::isnan);
   aten.impl("relu", &at::native::relu);
   aten.impl("relu_", &at::native::relu_);
   aten.impl("rsub.Tensor",
             static_cast<Tensor (*)(const Tensor &, const Tensor &, const c10::Scalar &)>(at::native::rsub));
-  aten.impl("where.self", static_cast<Tensor (*)(const Tensor &, const Tensor &, const Tensor &)>(at::native::where));
-  aten.impl("where.self_out", &at::native::where_self_out);
   aten.impl("mse_loss.out", &mse_loss);
-  aten.impl("mse_loss_backward", &at::native::mse_loss_backward);
-  aten.impl("mse_loss_backward.grad_input", &at::native::mse_loss_backward_out);
-  aten.impl("arange.start_out",
-            static_cast<Tensor &(*)(const c10::Scalar &, const c10::Scalar &, const c10::Scalar &, Tensor &)>(
-                at::native::arange_out));
-  aten.impl("linspace.out", static_cast<Tensor &(*)(const c10::Scalar &, const c10::Scalar &, int64_t, Tensor &)>(
-                                at::native::linspace_out));
   aten.impl("masked_fill_.Scalar", &masked_fill_scalar);
   aten.impl("masked_fill_.Tensor", &masked_fill_tensor);
   aten.impl("tril.out", &triangle<at::_ops::tril_out, at::meta::structured_tril, 0>);

@@ -1,6 +1,7 @@
 // Implements the out= schema of structured operators. PyTorch's meta function builds the iterator, and a functor
 // computes the elements. PyTorch derives the functional and the in-place schemas from the out= schema.
 #pragma once
+#include <algorithm>
 #include <string_view>
 
 #include "backends/jit/jit.h"
@@ -17,9 +18,15 @@ struct Work {
   template <class Argument> void take(const Argument &) {}
 };
 
-// False for a functor that does not compile for the type.
+// False for a functor that does not compile for the type, or whose operator is for other types only.
 inline bool has_functor(std::string_view functor, c10::ScalarType type) {
-  return !functor.starts_with("Bitwise") || !c10::isFloatingType(type);
+  if (functor.starts_with("Bitwise")) return !c10::isFloatingType(type);
+  if (type == c10::kBool && (functor == "Floor" || functor == "Ceiling" || functor == "Truncate" || functor == "Round"))
+    return false;
+  constexpr std::string_view floating[] = {
+      "Elu", "Gelu", "HardSigmoid", "LeakyRelu", "Mish", "Silu", "SigmoidBackward", "Softplus", "TanhBackward"};
+  const auto named = [&](std::string_view name) { return functor.starts_with(name); };
+  return c10::isFloatingType(type) || std::none_of(std::begin(floating), std::end(floating), named);
 }
 
 // Runs the functor of that name with the operator's scalars, in their order.
@@ -50,10 +57,33 @@ template <class Op, class Meta, auto work, class... Given> struct Elementwise<Op
   }
 };
 
-template <class Op> std::string schema_name() { return std::string(Op::name) + "." + Op::overload_name; }
+template <class Op> std::string schema_name() {
+  return *Op::overload_name ? std::string(Op::name) + "." + Op::overload_name : std::string(Op::name);
+}
 
 template <class Op, class Meta, auto work> void add(torch::Library &aten) {
   aten.impl(schema_name<Op>().c_str(), &Elementwise<Op, Meta, work>::call);
+}
+
+// Runs PyTorch's own function, which ends in a stub, if the kernels support the tensors and `takes` their types, else the
+// fallback.
+constexpr bool any_type(c10::ScalarType) { return true; }
+template <class Op, typename Op::schema *function, bool (*takes)(c10::ScalarType) = &any_type,
+          class Given = typename Op::schema>
+struct Supported;
+template <class Op, typename Op::schema *function, bool (*takes)(c10::ScalarType), class Result, class... Given>
+struct Supported<Op, function, takes, Result(Given...)> {
+  static Result call(Given... given) {
+    const bool fit = (supports(given) && ...);
+    return fit ? function(given...) : call_fallback<Op>(given...);
+  }
+  static bool supports(const at::Tensor &tensor) { return supported({&tensor}) && takes(tensor.scalar_type()); }
+  template <class Other> static bool supports(const Other &) { return true; }
+};
+
+template <class Op, typename Op::schema *function, bool (*takes)(c10::ScalarType) = &any_type>
+void add_supported(torch::Library &aten) {
+  aten.impl(schema_name<Op>().c_str(), &Supported<Op, function, takes>::call);
 }
 
 void register_unary(torch::Library &aten);

@@ -14,7 +14,6 @@ using at::Tensor;
 
 Tensor &fill_scalar(Tensor &self, const c10::Scalar &value) {
   if (!supported({&self}) || value.isComplex()) return call_fallback<at::_ops::fill__Scalar>(self, value);
-  if (c10::isIntegralType(self.scalar_type(), false)) (void)value.to<int64_t>(); // throws for overflow, inf and NaN
   if (self.numel() > 0) fill_elements(self, value);
   return self;
 }
@@ -43,6 +42,7 @@ Tensor &zero(Tensor &self) {
 }
 
 Tensor &cat(const at::ITensorListRef &tensors, int64_t dim, Tensor &out) {
+  common_device("aten::cat", tensors, out);
   Out<at::meta::structured_cat> op(out);
   const int64_t along = op.at::meta::structured_cat::meta(tensors, dim).dim;
   int64_t begin = 0;

@@ -6,6 +6,7 @@
 #include "backends/jit/rows.h"
 
 #include <ATen/Context.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/embedding_dense_backward_ops.h>
@@ -29,7 +30,8 @@ namespace {
 using at::Tensor;
 
 bool fits(const Tensor &index, std::initializer_list<const Tensor *> tensors) {
-  return index.scalar_type() == c10::kLong && index.dim() <= kernels::max_dims && supported(tensors);
+  return index.scalar_type() == c10::kLong && index.dim() <= kernels::max_dims && supported(tensors) &&
+         supported({*tensors.begin(), &index});
 }
 
 // Returns a tensor without dimensions as one with a single dimension, as the kernels need it.
@@ -85,7 +87,8 @@ Tensor &scatter(const Tensor &self, int64_t dim, const Tensor &index, const Tens
 }
 
 Tensor &scatter_value(const Tensor &self, int64_t dim, const Tensor &index, const c10::Scalar &value, Tensor &out) {
-  if (!fits(index, {&self, &out})) return call_fallback<at::_ops::scatter_value_out>(self, dim, index, value, out);
+  if (!fits(index, {&self, &out}) || value.isComplex())
+    return call_fallback<at::_ops::scatter_value_out>(self, dim, index, value, out);
   Out<at::meta::structured_scatter_value> op(out);
   op.meta(self, dim, index, value);
   start_from(self, out);
@@ -128,6 +131,9 @@ Tensor &index_select_out(const Tensor &self, int64_t dim, const Tensor &index, T
   TORCH_CHECK(out.scalar_type() == self.scalar_type(),
               "index_select(): self and result must have the same scalar type");
   const c10::DeviceIndex device = common_device("aten::index_select", {&self, &index, &out});
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, index);
   const int64_t along = at::maybe_wrap_dim(dim, self.dim());
   at::DimVector sizes(self.sizes().begin(), self.sizes().end());
   if (self.dim() > 0) sizes[static_cast<size_t>(along)] = index.numel();
@@ -157,7 +163,8 @@ void launch_select_add(const kernels::SelectArguments &arguments, c10::ScalarTyp
 Tensor &index_add(const Tensor &self, int64_t dim, const Tensor &index, const Tensor &source, const c10::Scalar &alpha,
                   Tensor &out) {
   const c10::ScalarType added = added_as(self.device().index(), self.scalar_type());
-  if (!supported({&self, &source, &out}) || !is_index(index) || added == c10::ScalarType::Undefined || self.dim() == 0)
+  if (!supported({&self, &index, &source, &out}) || !is_index(index) || added == c10::ScalarType::Undefined ||
+      self.dim() == 0)
     return call_fallback<at::_ops::index_add_out>(self, dim, index, source, alpha, out);
   Out<at::meta::structured_index_add> op(out);
   op.meta(self, dim, index, source, alpha);
@@ -186,7 +193,7 @@ void launch_select_put(const Tensor &out, int64_t dim, const Tensor &index, cons
 }
 
 Tensor &index_copy(const Tensor &self, int64_t dim, const Tensor &index, const Tensor &source, Tensor &out) {
-  if (!supported({&self, &source, &out}) || !is_index(index))
+  if (!supported({&self, &index, &source, &out}) || !is_index(index))
     return call_fallback<at::_ops::index_copy_out>(self, dim, index, source, out);
   Out<at::meta::structured_index_copy> op(out);
   op.meta(self, dim, index, source);

@@ -15,7 +15,7 @@ using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
 bool fits(const Tensor &input, const Tensor &target, const Tensor &weight, const Tensor &output) {
-  return supported({&input, &weight, &output}) && c10::isFloatingType(input.scalar_type()) &&
+  return supported({&input, &target, &weight, &output}) && c10::isFloatingType(input.scalar_type()) &&
          target.scalar_type() == c10::kLong && target.dim() <= 1 &&
          (!weight.defined() || weight.scalar_type() == input.scalar_type());
 }

@@ -3,11 +3,14 @@
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/addmv_meta.h>
 #include <ATen/ops/addmv_ops.h>
+#include <ATen/ops/addr_native.h>
+#include <ATen/ops/addr_ops.h>
 #include <ATen/ops/baddbmm_meta.h>
 #include <ATen/ops/baddbmm_ops.h>
 #include <ATen/ops/bmm_meta.h>
@@ -34,6 +37,9 @@ bool fits(std::initializer_list<const Tensor *> tensors) {
     if (tensor->scalar_type() != type) return false;
   return supported(tensors) && type != c10::kBool;
 }
+
+// Whether elements of an output share memory: then the result is that of the CPU's order.
+bool overlaps(const Tensor &out) { return at::has_internal_overlap(out) == at::MemOverlap::Yes; }
 
 // Computes out = alpha * first @ second + beta * added for tensors of two or three dimensions. `added` is broadcast to
 // `out`, or undefined.
@@ -72,7 +78,7 @@ Tensor &mm(const Tensor &self, const Tensor &other, Tensor &out) {
 
 Tensor &addmm(const Tensor &self, const Tensor &first, const Tensor &second, const c10::Scalar &beta,
               const c10::Scalar &alpha, Tensor &out) {
-  if (!fits({&self, &first, &second, &out}))
+  if (!fits({&self, &first, &second, &out}) || overlaps(out))
     return call_fallback<at::_ops::addmm_out>(self, first, second, beta, alpha, out);
   Out<at::meta::structured_addmm> op(out);
   op.meta(self, first, second, beta, alpha);
@@ -90,7 +96,7 @@ Tensor &bmm(const Tensor &self, const Tensor &other, Tensor &out) {
 
 Tensor &baddbmm(const Tensor &self, const Tensor &first, const Tensor &second, const c10::Scalar &beta,
                 const c10::Scalar &alpha, Tensor &out) {
-  if (!fits({&self, &first, &second, &out}))
+  if (!fits({&self, &first, &second, &out}) || overlaps(out))
     return call_fallback<at::_ops::baddbmm_out>(self, first, second, beta, alpha, out);
   Out<at::meta::structured_baddbmm> op(out);
   op.meta(self, first, second, beta, alpha);
@@ -100,7 +106,7 @@ Tensor &baddbmm(const Tensor &self, const Tensor &first, const Tensor &second, c
 
 Tensor &addmv(const Tensor &self, const Tensor &matrix, const Tensor &vector, const c10::Scalar &beta,
               const c10::Scalar &alpha, Tensor &out) {
-  if (!fits({&self, &matrix, &vector, &out}))
+  if (!fits({&self, &matrix, &vector, &out}) || overlaps(out))
     return call_fallback<at::_ops::addmv_out>(self, matrix, vector, beta, alpha, out);
   Out<at::meta::structured_addmv> op(out);
   op.meta(self, matrix, vector, beta, alpha);
@@ -114,6 +120,14 @@ Tensor dot(const Tensor &self, const Tensor &other) {
   TORCH_CHECK(self.dim() == 1 && other.dim() == 1 && self.numel() == other.numel(),
               "dot takes two vectors of one length, but got ", self.sizes(), " and ", other.sizes());
   return at::_ops::sum::call(at::_ops::mul_Tensor::call(self, other), self.scalar_type());
+}
+
+// PyTorch's composition takes complex numbers and results of more dimensions, which the CPU's kernel refuses.
+Tensor addr(const Tensor &self, const Tensor &first, const Tensor &second, const c10::Scalar &beta,
+            const c10::Scalar &alpha) {
+  if (beta.isComplex() || alpha.isComplex() || self.dim() > 2)
+    return call_fallback<at::_ops::addr>(self, first, second, beta, alpha);
+  return at::native::math_addr(self, first, second, beta, alpha);
 }
 
 // PyTorch's composition of matrix products and a softmax computes attention.
@@ -130,6 +144,7 @@ void register_matmul(torch::Library &aten) {
   aten.impl("bmm.out", &bmm);
   aten.impl("baddbmm.out", &baddbmm);
   aten.impl("addmv.out", &addmv);
+  aten.impl("addr", &addr);
   aten.impl("dot", &dot);
   aten.impl("_fused_sdp_choice", &choose_attention);
 }

@@ -88,7 +88,7 @@ std::tuple<Tensor &, Tensor &> max_pool2d(const Tensor &self, c10::IntArrayRef k
 Tensor &max_pool2d_backward(const Tensor &grad, const Tensor &self, c10::IntArrayRef kernel, c10::IntArrayRef stride,
                             c10::IntArrayRef padding, c10::IntArrayRef dilation, bool ceil, const Tensor &indices,
                             Tensor &out) {
-  if (!poolable({&self, &grad, &out}))
+  if (!poolable({&self, &grad, &out}) || !supported({&self, &indices}))
     return call_fallback<at::_ops::max_pool2d_with_indices_backward_grad_input>(grad, self, kernel, stride, padding,
                                                                                 dilation, ceil, indices, out);
   Out<at::meta::structured_max_pool2d_with_indices_backward> op(out);
@@ -101,6 +101,9 @@ Tensor &max_pool2d_backward(const Tensor &grad, const Tensor &self, c10::IntArra
 at::DimVector max_pool3d_sizes(const Tensor &self, const kernels::PoolArguments &windows, bool ceil) {
   const int64_t dims = self.dim();
   TORCH_CHECK(dims == 4 || dims == 5, "max_pool3d: expected an input of 4 or 5 dimensions, but got ", self.sizes());
+  for (int64_t d = dims - 4; d < dims; d++)
+    TORCH_CHECK(self.size(d) > 0, "max_pool3d: expected non-batch dimensions of positive length, but got ",
+                self.sizes());
   at::DimVector sizes(self.sizes());
   for (int64_t d = 0; d < 3; d++) {
     auto &size = sizes[static_cast<size_t>(dims - 3 + d)];
@@ -128,7 +131,7 @@ std::tuple<Tensor, Tensor> max_pool3d(const Tensor &self, c10::IntArrayRef kerne
 
 Tensor max_pool3d_backward(const Tensor &grad, const Tensor &self, c10::IntArrayRef kernel, c10::IntArrayRef stride,
                            c10::IntArrayRef padding, c10::IntArrayRef dilation, bool ceil, const Tensor &indices) {
-  if (!poolable({&self, &grad}))
+  if (!poolable({&self, &grad}) || !supported({&self, &indices}))
     return call_fallback<at::_ops::max_pool3d_with_indices_backward>(grad, self, kernel, stride, padding, dilation,
                                                                      ceil, indices);
   TORCH_CHECK(grad.sizes() == indices.sizes(), "max_pool3d_backward: expected a gradient of shape ", indices.sizes(),
@@ -194,13 +197,18 @@ template <int64_t spatial> void check_adaptive(const Tensor &tensor, const char 
                 ", but got sizes ", tensor.sizes());
 }
 
+// The CPU's results in three dimensions are contiguous.
+template <int64_t spatial> c10::MemoryFormat adaptive_format(const Tensor &tensor) {
+  return spatial == 2 ? tensor.suggest_memory_format() : c10::MemoryFormat::Contiguous;
+}
+
 template <class Op, int64_t spatial> Tensor adaptive_avg_pool(const Tensor &self, c10::IntArrayRef size) {
   if (!poolable({&self})) return call_fallback<Op>(self, size);
   check_adaptive<spatial>(self, Op::name);
   TORCH_CHECK(size.size() == spatial, Op::name, ": output_size must have ", spatial, " numbers");
   c10::DimVector sizes(self.sizes().begin(), self.sizes().end() - spatial);
   sizes.append(size.begin(), size.end());
-  Tensor out = empty_formatted(self, sizes, self.scalar_type(), self.suggest_memory_format());
+  Tensor out = empty_formatted(self, sizes, self.scalar_type(), adaptive_format<spatial>(self));
   averages(self, spatial, {}, true, out);
   return out;
 }
@@ -210,7 +218,7 @@ template <class Op, int64_t spatial> Tensor adaptive_avg_pool_backward(const Ten
   check_adaptive<spatial>(grad, Op::name);
   TORCH_CHECK(grad.dim() == self.dim(), Op::name, ": the gradient has ", grad.dim(), " dimensions, the input ",
               self.dim());
-  Tensor out = empty_formatted(self, self.sizes(), self.scalar_type(), self.suggest_memory_format());
+  Tensor out = empty_formatted(self, self.sizes(), self.scalar_type(), adaptive_format<spatial>(self));
   averages_backward(grad, spatial, {}, true, out);
   return out;
 }

@@ -66,6 +66,8 @@ void normal(const at::TensorBase &out, double mean, double std, OptionalGenerato
 
 void exponential(at::TensorIteratorBase &iterator, double rate, OptionalGenerator generator) {
   const at::TensorBase &out = iterator.tensor_base(0);
+  TORCH_CHECK(c10::isFloatingType(out.scalar_type()), "Exponential distribution is a continuous probability ",
+              "distribution. dtype must be a floating point but you specified ", out.dtype());
   check_type(out, "exponential", true);
   kernels::RandomArguments arguments{};
   arguments.width = std::isfinite(rate) ? 1 / rate : 1, arguments.low = least_positive(out.scalar_type());

@@ -50,6 +50,7 @@ Tensor roll(const Tensor &self, c10::IntArrayRef shifts, c10::IntArrayRef dims) 
   if (dims.empty() && shifts.size() == 1) return roll_along(self.reshape({-1}), shifts[0], 0).view(self.sizes());
   TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
               ", dims:", dims.size());
+  if (self.numel() == 0) return self.clone(); // whatever the dimensions are
   Tensor out = self;
   for (size_t i = 0; i < dims.size(); i++)
     out = roll_along(out, shifts[i], at::maybe_wrap_dim(dims[i], self.dim(), false));

@@ -8,6 +8,7 @@
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
+#include "dispatch/recurrent_cells.h"
 #include "tensor/outputs.h"
 
 namespace tb::ops::jit {
@@ -130,6 +131,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
 } // namespace
 
 void register_recurrent(torch::Library &aten) {
+  register_cell_tangents();
   aten.impl("_thnn_fused_lstm_cell", &lstm_cell);
   aten.impl("_thnn_fused_lstm_cell_backward_impl", &lstm_cell_backward);
   aten.impl("_thnn_fused_gru_cell", &gru_cell);

@@ -122,7 +122,8 @@ Tensor &sum(const Tensor &self, Dims dims, bool keep, std::optional<c10::ScalarT
 }
 
 Tensor &mean(const Tensor &self, Dims dims, bool keep, std::optional<c10::ScalarType> type, Tensor &out) {
-  if (!supported({&self, &out})) return call_fallback<at::_ops::mean_out>(self, dims, keep, type, out);
+  if (!supported({&self, &out}) || !c10::isFloatingType(out.scalar_type()))
+    return call_fallback<at::_ops::mean_out>(self, dims, keep, type, out);
   Out<at::meta::structured_mean_dim> op(out);
   op.meta(self, dims, keep, type);
   reduce_into("SumOf", self, dims, out.scalar_type(), out, {static_cast<double>(reduced_count(self, dims))});
@@ -216,7 +217,8 @@ Tensor &vector_norm(const Tensor &self, const c10::Scalar &order, Dims dims, boo
 
 Tensor &norm(const Tensor &self, const std::optional<c10::Scalar> &order, c10::IntArrayRef dims, bool keep,
              Tensor &out) {
-  if (!supported({&self, &out})) return call_fallback<at::_ops::norm_out>(self, order, dims, keep, out);
+  if (!supported({&self, &out}) || out.scalar_type() != self.scalar_type())
+    return call_fallback<at::_ops::norm_out>(self, order, dims, keep, out);
   Out<at::meta::structured_norm_ScalarOpt_dim> op(out);
   op.meta(self, meta_argument(order), dims, keep);
   reduce_into("NormOf", self, dims, out.scalar_type(), out, {order.value_or(2)});
@@ -225,7 +227,8 @@ Tensor &norm(const Tensor &self, const std::optional<c10::Scalar> &order, c10::I
 
 template <class Op, class OutOp, bool root> Tensor &
 variance_out(const Tensor &self, Dims dims, const std::optional<c10::Scalar> &correction, bool keep, Tensor &out) {
-  if (!supported({&self, &out})) return call_fallback<OutOp>(self, dims, correction, keep, out);
+  if (!supported({&self, &out}) || !c10::isFloatingType(out.scalar_type()))
+    return call_fallback<OutOp>(self, dims, correction, keep, out);
   check_variance_type(self.scalar_type());
   const auto reduced = at::native::make_dim_mask(dims, self.dim());
   const at::DimVector shape = at::native::shape_from_dim_mask(self, reduced, keep);

@@ -1,6 +1,7 @@
 // Operators of one tensor.
 #include "backends/jit/operators/elementwise.h"
 
+#include <ATen/native/Activation.h>
 #include <ATen/ops/atan_meta.h>
 #include <ATen/ops/atan_ops.h>
 #include <ATen/ops/bitwise_not_meta.h>
@@ -74,7 +75,7 @@ namespace tb::ops::jit {
 namespace {
 
 constexpr auto gelu = [](const at::Tensor &, c10::string_view approximate) {
-  return Work{approximate == "tanh" ? "GeluTanh" : "Gelu", {}};
+  return Work{at::native::get_gelutype_enum(approximate) == at::native::GeluType::Tanh ? "GeluTanh" : "Gelu", {}};
 };
 
 constexpr auto clamp_to_numbers = [](const at::Tensor &, const std::optional<at::Scalar> &low,

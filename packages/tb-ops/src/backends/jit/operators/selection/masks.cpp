@@ -77,6 +77,7 @@ Tensor &masked_select_out(const Tensor &self, const Tensor &mask, Tensor &out) {
   if (!supported({&self, &mask, &out})) return call_fallback<at::_ops::masked_select_out>(self, mask, out);
   TORCH_CHECK(self.scalar_type() == out.scalar_type(),
               "masked_select(): self and result must have the same scalar type");
+  common_device("aten::masked_select", {&self, &mask, &out});
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
   at::assert_no_overlap(out, mask);
@@ -105,10 +106,9 @@ Tensor &masked_scatter(Tensor &self, const Tensor &mask, const Tensor &source) {
 
 // Element j of the result is the place in `repeats` whose repetitions have the number j.
 Tensor repeated_places(const Tensor &repeats, std::optional<int64_t> size) {
-  if (!supported({&repeats})) return call_fallback<at::_ops::repeat_interleave_Tensor>(repeats, size);
+  if (!supported({&repeats}) || (repeats.scalar_type() != c10::kLong && repeats.scalar_type() != c10::kInt))
+    return call_fallback<at::_ops::repeat_interleave_Tensor>(repeats, size);
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
-  TORCH_CHECK(repeats.scalar_type() == c10::kLong || repeats.scalar_type() == c10::kInt,
-              "repeats has to be Long or Int tensor");
   if (repeats.numel() == 0) return empty_on(repeats, {0}, repeats.scalar_type());
   const Tensor ends = at::_ops::cumsum::call(repeats, 0, c10::kLong);
   if (!size) {

@@ -1,4 +1,5 @@
 // Running sums, products, extrema and logarithms of sums.
+#include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_cummax_helper_ops.h>
 #include <ATen/ops/_cummin_helper_ops.h>
@@ -72,6 +73,8 @@ template <class Op, Name scanner> void extremum(const Tensor &self, Tensor &valu
 Tensor &logarithm_out(const Tensor &self, int64_t dim, Tensor &out) {
   if (!supported({&self, &out}) || !c10::isFloatingType(self.scalar_type()) || out.scalar_type() != self.scalar_type())
     return call_fallback<at::_ops::_logcumsumexp_out>(self, dim, out);
+  common_device("aten::_logcumsumexp", {&self, &out});
+  dim = at::maybe_wrap_dim(dim, self.dim());
   at::native::resize_output(out, self.sizes());
   const Tensor input = contiguous(self);
   with_contiguous(out, [&](const Tensor &to) { scan("RunningLogarithm", input, dim, to, {}); });

@@ -1,6 +1,7 @@
 // Sorting, and picking the extreme elements of a row.
 #include "backends/jit/operators/selection/sorting.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/gather_ops.h>
@@ -114,6 +115,11 @@ std::tuple<Tensor &, Tensor &> topk(const Tensor &self, int64_t k, int64_t dim, 
     return call_fallback<at::_ops::topk_values>(self, k, dim, largest, sorted, values, places);
   Out<at::meta::structured_topk, 2> op(values, places);
   op.meta(self, k, dim, largest, sorted);
+  if (self.dim() == 0) { // whatever k is
+    values.copy_(self);
+    places.zero_();
+    return {values, places};
+  }
   const Tensor rows = contiguous(with_last(self, dim));
   with_rows(values, dim, [&](const Tensor &to) {
     with_rows(places, dim, [&](const Tensor &where) { sort_first(rows, k, {to, where}, largest); });
@@ -164,6 +170,7 @@ Pair kth_value(const Tensor &self, int64_t k, int64_t dim, bool keep, Tensor &va
   at::native::zero_numel_check_dims(self, dim, "kthvalue()");
   const int64_t size = self.dim() ? self.size(dim) : 1;
   TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ", dim);
+  at::assert_no_overlap(self, values);
   const Tensor rows = contiguous(with_last(self, dim));
   const SortedRows first = empty_rows(rows, k);
   sort_first(rows, k, first, false);

@@ -132,11 +132,11 @@ Tensor bincount(const Tensor &self, const std::optional<Tensor> &given, int64_t 
                                : weights.scalar_type() == c10::kFloat ? c10::kFloat
                                                                       : c10::kDouble;
   const c10::DeviceIndex device = self.device().index();
-  if (!supported({&self, &weights}) || !has_type(device, type) || added_as(device, type) == c10::ScalarType::Undefined)
+  if (!supported({&self, &weights}) || !c10::isIntegralType(self.scalar_type(), false) || !has_type(device, type) ||
+      added_as(device, type) == c10::ScalarType::Undefined)
     return call_fallback<at::_ops::bincount>(self, given, least);
   TORCH_CHECK(least >= 0, "minlength should be >= 0");
-  TORCH_CHECK(self.dim() == 1 && c10::isIntegralType(self.scalar_type(), false),
-              "bincount only supports 1-d non-negative integral inputs.");
+  TORCH_CHECK(self.dim() == 1, "bincount only supports 1-d non-negative integral inputs.");
   TORCH_CHECK(!weights.defined() || (weights.dim() == 1 && weights.size(0) == self.size(0)),
               "weights should be 1-d and have the same length as input");
   if (self.numel() == 0) return zeros_on(self, {least}, c10::kLong);
