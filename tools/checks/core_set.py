@@ -57,13 +57,35 @@ def with_other_types(kernels: set[Kernel]) -> set[Kernel]:
     return out
 
 
+def with_dense(kernels: set[Kernel]) -> set[Kernel]:
+    """The kernels, and the elementwise ones also for dense operands, which devices that compute with vectors use."""
+    elementwise = {kernel for kernel in kernels if kernel.function.startswith("pointwise<")}
+    return kernels | {
+        kernel._replace(function=kernel.function.replace("pointwise<", "pointwise_dense<", 1)) for kernel in elementwise
+    }
+
+
+def with_vectors(kernels: set[Kernel]) -> set[Kernel]:
+    """The kernels, and matrix products also as devices compute them whose threads have vectors."""
+    return kernels | {
+        kernel._replace(
+            header="matmul_vectors.cuh",
+            function=kernel.function.replace("matmul<", "matmul_vectors<"),
+            threads=1,
+            synchronizing=False,
+        )
+        for kernel in kernels
+        if kernel.function.startswith("matmul<")
+    }
+
+
 def main() -> None:
     before = set(core_set())
     asked = before | used()
     additional = with_other_types(asked) - asked
     with tempfile.TemporaryDirectory() as folder:
         _, failures = make_pack(folder, "host", "none", "", sorted(additional))
-    kernels = asked | additional.difference(failures)
+    kernels = with_vectors(with_dense(asked | additional.difference(failures)))
     head = [line for line in LIST.read_text().splitlines() if line.startswith("#")]
     LIST.write_text("\n".join(head + sorted(row(kernel) for kernel in kernels)) + "\n")
     print(f"{len(kernels)} kernels, {len(kernels - before)} of them new")
