@@ -40,7 +40,7 @@ PRODUCTS = """
     import hashlib, itertools, torch
     from tb_ops.device_kernels import used_kernels
     torch.manual_seed(5)
-    # Parts and wholes of panels of 12 rows, tiles of 96, vectors and tiles of 32 and 64 columns, and slices of 32 and 64.
+    # Parts and wholes of panels of 12 rows, tiles of 96, tiles of 32 and 64 columns, and slices of 32 and 64.
     shapes = [(1, 1, 1), (13, 17, 5), (12, 64, 64), (100, 70, 130), (97, 129, 63), (1, 200, 33)]
     def made(dtype, *sizes):
         return (torch.randn(sizes) * 20).to(dtype).to("tb")
@@ -76,13 +76,16 @@ def test_a_row_of_a_product_has_the_same_bits_in_any_batch(run_python: RunPython
         torch.manual_seed(5)
         a, b = torch.randn(131, 77).to("tb"), torch.randn(77, 90).to("tb")
         whole = torch.mm(a, b)
-        print(all(torch.equal(torch.mm(a[i : i + n], b), whole[i : i + n]) for i in range(0, 118, 9) for n in (1, 2, 13)))
+        parts = [slice(i, i + n) for i in range(0, 118, 9) for n in (1, 2, 13)]
+        print(all(torch.equal(torch.mm(a[part], b), whole[part]) for part in parts))
         print(torch.equal(torch.bmm(a.expand(3, -1, -1), b.expand(3, -1, -1))[2], whole))
     """
     assert run_python(code, env=variables(cache, 64)).stdout.split() == ["True", "True"]
 
 
-def test_elementwise_operands_without_gaps_have_a_kernel_of_their_own(run_python: RunPython, cache: pathlib.Path) -> None:
+def test_elementwise_operands_without_gaps_have_a_kernel_of_their_own(
+    run_python: RunPython, cache: pathlib.Path
+) -> None:
     code = """
         import torch
         from tb_ops.device_kernels import used_kernels
@@ -92,7 +95,8 @@ def test_elementwise_operands_without_gaps_have_a_kernel_of_their_own(run_python
                  lambda t: t[:, 1:] * 2, lambda t: t * t[0], lambda t: t * t.to(torch.int32), lambda t: t[2, 3] * 2]
         for call in calls:
             assert torch.equal(call(y).cpu(), call(x))
-        print(len(calls), sum(k.function.startswith(("pointwise<Multiply", "pointwise_dense<Multiply")) for k in used_kernels()))
+        kernels = [kernel.function for kernel in used_kernels()]
+        print(len(calls), sum(name.startswith(("pointwise<Multiply", "pointwise_dense<Multiply")) for name in kernels))
     """
     assert run_python(code, env=variables(cache, 64)).stdout.split() == ["8", "2"]
     assert run_python(code, env=variables(cache, 0)).stdout.split() == ["8", "1"]

@@ -37,8 +37,8 @@ template <class Functor, class Common> __device__ inline void pointwise(const Po
   }
 }
 
-// The same for operands that are all of the common type and without gaps, or numbers. It is a kernel of its own because a
-// processor's compiler makes vectors of it, and not of one that also has strides and types.
+// The same for operands that are all of the common type and without gaps, or numbers. It is a kernel of its own because
+// a processor's compiler makes vectors of it, and not of one that also has strides and types.
 template <class Functor, class Common> __device__ inline void pointwise_dense(const PointwiseArguments &a) {
   constexpr int inputs = Functor::inputs;
   for (Long i = first_element(); i < a.count; i += all_threads()) {

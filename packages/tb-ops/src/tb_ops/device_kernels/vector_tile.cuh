@@ -1,7 +1,7 @@
 // Tiles of products of matrices for devices on which one thread computes with vectors: a block has one thread.
 //
-// The thread copies a slice of the second matrix to shared memory, which is in its processor's cache, and multiplies it by
-// panels of a few rows, whose sums are in registers. Each element is the sum of its products in the order of the depth,
+// The thread copies a slice of the second matrix to shared memory, which is in its processor's cache, and multiplies it
+// by panels of a few rows, whose sums are in registers. Each element is the sum of its products in the order of the depth,
 // so it has the same bits as in matmul.cuh.
 #pragma once
 #include "vectors.cuh"
