@@ -70,7 +70,7 @@ def test_products_with_vectors_have_the_bits_of_those_by_threads(
     assert vectors == threads
 
 
-def test_a_row_of_a_product_has_the_same_bits_in_any_batch(run_python: RunPython, cache: pathlib.Path) -> None:
+def test_the_bits_of_a_row_of_a_product_do_not_depend_on_the_batch(run_python: RunPython, cache: pathlib.Path) -> None:
     code = """
         import torch
         torch.manual_seed(5)

@@ -2,7 +2,7 @@
 //
 // The thread copies a slice of the second matrix to shared memory, which is in its processor's cache, and multiplies it
 // by panels of a few rows, whose sums are in registers. Each element is the sum of its products in the order of the depth,
-// so it has the same bits as in matmul.cuh.
+// so it has the bits of matmul.cuh.
 #pragma once
 #include "vectors.cuh"
 
