@@ -260,6 +260,7 @@ KERNELS = """
 #include "layer_norm.cuh"
 #include "loss.cuh"
 #include "matmul.cuh"
+#include "matmul_vectors.cuh"
 #include "optimizers.cuh"
 #include "pointwise.cuh"
 #include "pooling.cuh"
@@ -308,6 +309,7 @@ TB_ENTRY(twenty_two, (linspace<int>), RangeArguments, 256, false)
 TB_ENTRY(twenty_three, (search<float, int>), SearchArguments, 256, false)
 TB_ENTRY(twenty_four, (lstm_cell_backward<float>), CellGradArguments, 256, false)
 TB_ENTRY(twenty_five, (exponential<float>), RandomArguments, 256, false)
+TB_ENTRY(twenty_six, (matmul_vectors<float>), MatmulArguments, 1, false)
 """
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from tb_ops.device_kernels import Kernel, core_set, kernel_of, row
+from tb_ops.device_kernels import Kernel, core_set, kernel_of, row, vector_kernels
 from tb_ops.device_kernels.pack import make_pack
 
 LIST = pathlib.Path(__file__).parents[2] / "packages/tb-ops/src/tb_ops/device_kernels/core_set.txt"
@@ -63,7 +63,7 @@ def main() -> None:
     additional = with_other_types(asked) - asked
     with tempfile.TemporaryDirectory() as folder:
         _, failures = make_pack(folder, "host", "none", "", sorted(additional))
-    kernels = asked | additional.difference(failures)
+    kernels = (asked | additional.difference(failures)) - set(vector_kernels(core_set()))
     head = [line for line in LIST.read_text().splitlines() if line.startswith("#")]
     LIST.write_text("\n".join(head + sorted(row(kernel) for kernel in kernels)) + "\n")
     print(f"{len(kernels)} kernels, {len(kernels - before)} of them new")

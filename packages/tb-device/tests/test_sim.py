@@ -44,10 +44,12 @@ def test_facts_that_kernels_need_are_those_of_the_options() -> None:
     driver = tb_device.open("sim")
     assert driver.devices()[0].properties.lacks == ()
     assert driver.devices()[0].properties.max_argument_size == 0
+    assert driver.devices()[0].properties.vector_size == 0
     driver.close()
-    driver = tb_device.open("sim", lacks="float64,fma", max_argument_size=1024)
+    driver = tb_device.open("sim", lacks="float64,fma", max_argument_size=1024, vector_size=32)
     assert driver.devices()[0].properties.lacks == ("float64", "fma")
     assert driver.devices()[0].properties.max_argument_size == 1024
+    assert driver.devices()[0].properties.vector_size == 32
     driver.close()
     with pytest.raises(ValueError, match="float_atomics"):
         tb_device.open("sim", lacks="float64,feet")

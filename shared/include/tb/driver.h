@@ -158,6 +158,10 @@ typedef struct tb_device_info {
   /* Bytes of all arguments of one launch together; launch refuses more with TB_INVALID_ARGUMENT. 0: no limit is known. */
   uint32_t max_argument_size;
   uint32_t lacks; /* TB_LACKS_*; 0: nothing is known to be lacking */
+  /* Bytes of the vectors with which one thread of a kernel computes best, as on a processor. 0: the threads of a block
+   * run side by side, as on a GPU, or it is not known. */
+  uint32_t vector_size;
+  uint32_t reserved;
 } tb_device_info;
 
 /* How each struct of an extension chain (tb_launch.next) begins. A receiver skips the structs whose type it does not

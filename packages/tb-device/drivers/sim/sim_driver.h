@@ -22,6 +22,7 @@
 //               program that pauses for longer gets the same order at each run with a larger number
 //   max_argument_size  bytes of one launch's arguments; default 0, which is no limit
 //   lacks       facts of tb_device_info, with a comma between them: float64, atomic64, float_atomics, fma; default none
+//   vector_size  tb_device_info.vector_size; default 0
 //   named_pointers  1: a launch must say where its arguments hold device addresses (tb_launch_arguments), as devices
 //               demand that must know what a kernel reaches; 0: it need not (the default)
 #pragma once

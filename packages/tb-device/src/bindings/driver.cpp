@@ -91,6 +91,7 @@ nb::dict device_info_of(const Driver &driver, int32_t device) {
   if (info.lacks & TB_LACKS_FLOAT_ATOMICS) lacks.append("float_atomics");
   if (info.lacks & TB_LACKS_FMA) lacks.append("fma");
   out["lacks"] = nb::tuple(lacks);
+  out["vector_size"] = info.vector_size;
   return out;
 }
 

@@ -21,6 +21,7 @@ class DeviceProperties(NamedTuple):
     host_accessible: the host may read and write device memory through the same pointers.
     max_argument_size: bytes of all arguments of one launch; 0: no limit is known.
     lacks: what kernels do without, of "float64", "atomic64", "float_atomics", "fma" (TB_LACKS_* in tb/driver.h).
+    vector_size: of the vectors with which one thread computes best, as on a processor; 0: threads run side by side.
     """
 
     name: str
@@ -37,6 +38,7 @@ class DeviceProperties(NamedTuple):
     host_accessible: bool
     max_argument_size: int
     lacks: tuple[str, ...]
+    vector_size: int
 
 
 class Device:

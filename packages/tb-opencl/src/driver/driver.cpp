@@ -146,6 +146,9 @@ tb_status tb_driver::read_facts(int32_t number) {
   if (!fact(CL_DEVICE_DOUBLE_FP_CONFIG, 0)) info.lacks |= TB_LACKS_FLOAT64;
   if (!(fact(CL_DEVICE_SINGLE_FP_CONFIG, 0) & CL_FP_FMA)) info.lacks |= TB_LACKS_FMA;
   if (!device.has("cl_khr_int64_base_atomics")) info.lacks |= TB_LACKS_ATOMIC64;
+  if (device.is_cpu())
+    info.vector_size = static_cast<uint32_t>(
+        sizeof(float) * device_number<cl_uint>(cl, device.id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 0));
   return read_lacks(host, &info.lacks);
 }
 

@@ -162,6 +162,16 @@ namespace tb::opencl {
 __device__ inline float fmaf(float x, float y, float z) { return ::fma(x, y, z); }
 TB_DOUBLE(__device__ inline double fma(double x, double y, double z) { return ::fma(x, y, z); })
 } // namespace tb::opencl
+
+#define TB_VECTOR(Number, lanes) Number __attribute__((vector_size(lanes * sizeof(Number))))
+#define TB_VECTOR_FMA(a, b, c) ::fma(a, b, c)
+#define TB_VECTOR_FUNCTION(Number, lanes)                                                                              \
+  tb_builtin TB_VECTOR(Number, lanes) fma(TB_VECTOR(Number, lanes), TB_VECTOR(Number, lanes), TB_VECTOR(Number, lanes));
+TB_VECTOR_FUNCTION(float, 8)
+TB_VECTOR_FUNCTION(float, 16)
+TB_DOUBLE(TB_VECTOR_FUNCTION(double, 4))
+TB_DOUBLE(TB_VECTOR_FUNCTION(double, 8))
+#undef TB_VECTOR_FUNCTION
 #undef TB_FUNCTION_1
 #undef TB_FUNCTION_2
 #undef TB_DOUBLE

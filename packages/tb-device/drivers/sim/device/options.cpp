@@ -92,7 +92,7 @@ tb_status read_options(const tb_host *host, Options *out) {
   Options options;
   Reader reader(host);
   uint64_t devices = local_processes(Options::maximum_devices, static_cast<uint64_t>(options.devices)), isolated = 1,
-           fault_text = 1, max_argument_size = 0, named_pointers = 0;
+           fault_text = 1, max_argument_size = 0, vector_size = 0, named_pointers = 0;
   reader.read("devices", "a whole number from 1 to 8", false, 1, Options::maximum_devices, &devices);
   reader.read("capacity", "a number of bytes from 64KiB to 256GiB, with K, M, G or KiB, MiB, GiB", true,
               Options::least_capacity, Options::largest_capacity, &options.capacity);
@@ -106,6 +106,7 @@ tb_status read_options(const tb_host *host, Options *out) {
               &options.lose_after);
   reader.read("idle", "a whole number of milliseconds from 1 to 60000", false, 1, 60000, &options.idle);
   reader.read("max_argument_size", "a number of bytes, or 0 for no limit", false, 0, UINT32_MAX, &max_argument_size);
+  reader.read("vector_size", "a number of bytes up to 4096", false, 0, 4096, &vector_size);
   reader.read("named_pointers", "0 or 1", false, 0, 1, &named_pointers);
   reader.read_lacks(&options.lacks);
   if (reader.status) return reader.status;
@@ -120,6 +121,7 @@ tb_status read_options(const tb_host *host, Options *out) {
   options.isolated = isolated != 0;
   options.fault_text = fault_text != 0;
   options.max_argument_size = static_cast<uint32_t>(max_argument_size);
+  options.vector_size = static_cast<uint32_t>(vector_size);
   options.named_pointers = named_pointers != 0;
   *out = std::move(options);
   return TB_OK;

@@ -21,9 +21,9 @@ struct Options {
   std::string architecture; // what the devices call theirs; empty: the processor's
   bool isolated = true;
   bool fault_text = true;
-  uint64_t lose_after = 0;                   // 0 is never
-  uint64_t idle = 50;                        // milliseconds
-  uint32_t max_argument_size = 0, lacks = 0; // facts of tb_device_info
+  uint64_t lose_after = 0;                                    // 0 is never
+  uint64_t idle = 50;                                         // milliseconds
+  uint32_t max_argument_size = 0, lacks = 0, vector_size = 0; // facts of tb_device_info
   bool named_pointers = false;
 };
 

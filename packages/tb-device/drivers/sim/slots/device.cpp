@@ -81,6 +81,7 @@ tb_status device_get_info(tb_driver *self, int32_t number, tb_device_info *out) 
     info.numa_node = -1;
     info.max_argument_size = driver.options.max_argument_size;
     info.lacks = driver.options.lacks;
+    info.vector_size = driver.options.vector_size;
     return driver.give(info, out);
   });
 }

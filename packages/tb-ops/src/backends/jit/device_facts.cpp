@@ -10,15 +10,17 @@
 namespace tb::ops::jit {
 namespace {
 
-constexpr uint32_t asked = 1u << 31; // no bit of TB_LACKS_*
-std::array<std::atomic<uint32_t>, std::numeric_limits<c10::DeviceIndex>::max() + 1> device_bits;
+// The bits of TB_LACKS_*, above them the size of vectors, and the highest bit if the driver was asked.
+constexpr uint64_t asked = 1ull << 63;
+std::array<std::atomic<uint64_t>, std::numeric_limits<c10::DeviceIndex>::max() + 1> device_bits;
 
-uint32_t bits_of(c10::DeviceIndex device) {
-  std::atomic<uint32_t> &place = device_bits[static_cast<size_t>(device)];
-  if (const uint32_t bits = place.load(std::memory_order_relaxed)) return bits & ~asked;
-  const uint32_t lacks = device_info(device).lacks;
-  place.store(lacks | asked, std::memory_order_relaxed);
-  return lacks;
+uint64_t bits_of(c10::DeviceIndex device) {
+  std::atomic<uint64_t> &place = device_bits[static_cast<size_t>(device)];
+  if (const uint64_t bits = place.load(std::memory_order_relaxed)) return bits;
+  const tb_device_info info = device_info(device);
+  const uint64_t bits = asked | uint64_t{info.vector_size & 0x7FFFFFFFu} << 32 | info.lacks;
+  place.store(bits, std::memory_order_relaxed);
+  return bits;
 }
 
 } // namespace
@@ -28,9 +30,9 @@ std::string kernel_defines(const DeviceFacts &facts) {
 }
 
 DeviceFacts facts_of(c10::DeviceIndex device) {
-  const uint32_t bits = device < 0 ? 0 : bits_of(device);
+  const uint64_t bits = device < 0 ? 0 : bits_of(device);
   return {!(bits & TB_LACKS_FLOAT64), !(bits & TB_LACKS_ATOMIC64), !(bits & TB_LACKS_FLOAT_ATOMICS),
-          !(bits & TB_LACKS_FMA)};
+          !(bits & TB_LACKS_FMA), static_cast<int>((bits & ~asked) >> 32)};
 }
 
 } // namespace tb::ops::jit

@@ -1,4 +1,4 @@
-// What a device's kernels may use, as its driver says (tb_device_info.lacks).
+// What a device's kernels may use, and how they compute best, as its driver says (tb_device_info).
 #pragma once
 #include <c10/core/Device.h>
 
@@ -8,6 +8,7 @@ namespace tb::ops::jit {
 
 struct DeviceFacts {
   bool float64, atomic64, float_atomics, fma;
+  int vector_size; // as in tb_device_info
 };
 
 // The first call for a device asks the driver; later calls are cheap. An index below 0, which CPU tensors have, lacks

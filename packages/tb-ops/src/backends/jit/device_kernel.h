@@ -76,12 +76,25 @@ void launch_elements(c10::DeviceIndex device, const Kernel &kernel, int64_t coun
   launch(device, function, blocks_of_elements(count, function.threads), 1, function.threads, argument_of(arguments));
 }
 
+// Launches one block for each of `count` tiles, or fewer blocks that compute several tiles each. The kernel demands the
+// number of threads.
+template <class Arguments>
+void launch_tiles(c10::DeviceIndex device, const Kernel &kernel, int64_t count, const Arguments &arguments) {
+  if (count == 0) return;
+  const Function function = find(device, kernel);
+  launch(device, function, blocks_of_rows(count), 1, function.threads, argument_of(arguments));
+}
+
+// The threads of a block that computes a row, for a kernel that takes any number: few where a thread computes with
+// vectors, since a barrier there ends a loop over the threads, and keeps their variables in memory.
+unsigned threads_of_row(c10::DeviceIndex device, const Function &function);
+
 // Launches one block for each of `count` rows, or fewer blocks that compute several rows each.
 template <class Arguments>
 void launch_rows(c10::DeviceIndex device, const Kernel &kernel, int64_t count, const Arguments &arguments) {
   if (count == 0) return;
   const Function function = find(device, kernel);
-  launch(device, function, blocks_of_rows(count), 1, function.threads, argument_of(arguments));
+  launch(device, function, blocks_of_rows(count), 1, threads_of_row(device, function), argument_of(arguments));
 }
 
 // The kernels that this process has asked for.

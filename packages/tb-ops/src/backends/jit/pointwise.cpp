@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "backends/jit/device_facts.h"
 #include "backends/jit/device_kernel.h"
 
 namespace tb::ops::jit {
@@ -46,6 +47,17 @@ void check_number(const c10::Scalar &number, c10::ScalarType type) {
   }
 }
 
+// Whether all operands are of the type and without gaps, or numbers.
+bool is_dense(const kernels::PointwiseArguments &arguments, int operands, c10::ScalarType type) {
+  const auto size = static_cast<int64_t>(c10::elementSize(type));
+  for (int k = 0; k < operands; k++) {
+    const kernels::Operand &operand = arguments.operands[k];
+    if (!operand.data) continue;
+    if (operand.type != type_code(type) || (arguments.dims > 0 && arguments.strides[k][0] != size)) return false;
+  }
+  return arguments.dims <= 1;
+}
+
 } // namespace
 
 bool fits(const at::TensorIteratorBase &iterator) {
@@ -84,8 +96,11 @@ void pointwise(const at::TensorIteratorBase &iterator, const char *functor, c10:
     check_number(scalars[i], number_type(functor, common));
     arguments.scalars[i] = scalar_of(scalars[i]);
   }
-  const std::string body = std::string("pointwise<") + functor + ", " + type_name(common) + ">";
-  launch_elements(iterator.device(0).index(), {"elementwise.cuh", body, "PointwiseArguments"}, count, arguments);
+  const c10::DeviceIndex device = iterator.device(0).index();
+  const bool dense = facts_of(device).vector_size && is_dense(arguments, iterator.ntensors(), common);
+  const std::string body =
+      std::string(dense ? "pointwise_dense<" : "pointwise<") + functor + ", " + type_name(common) + ">";
+  launch_elements(device, {"elementwise.cuh", body, "PointwiseArguments"}, count, arguments);
 }
 
 bool copy_elements(const at::Tensor &from, const at::Tensor &to) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 CORE_SET = pathlib.Path(__file__).with_name("core_set.txt")
@@ -43,6 +44,29 @@ def read_kernels(file: pathlib.Path) -> list[Kernel]:
         ValueError: a line is no row.
     """
     return [kernel_of(line) for line in file.read_text().splitlines() if not line.startswith("#")]
+
+
+def vector_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """What takes the place of kernels on devices whose threads compute with vectors (`tb_device_info.vector_size`).
+
+    Elementwise operators of dense operands, and matrix products, have kernels of their own there.
+    """
+    dense = [
+        kernel._replace(function=kernel.function.replace("pointwise<", "pointwise_dense<", 1))
+        for kernel in kernels
+        if kernel.function.startswith("pointwise<")
+    ]
+    products = [
+        kernel._replace(
+            header="matmul_vectors.cuh",
+            function=kernel.function.replace("matmul<", "matmul_vectors<"),
+            threads=1,
+            synchronizing=False,
+        )
+        for kernel in kernels
+        if kernel.function.startswith("matmul<")
+    ]
+    return dense + products
 
 
 def used_kernels() -> list[Kernel]:

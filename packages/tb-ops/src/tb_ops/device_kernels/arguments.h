@@ -84,6 +84,7 @@ struct MatmulArguments {
   void *output;
   Long first_strides[3], second_strides[3], added_strides[3], output_strides[3];
   Scalar alpha, beta;
+  int vector_size, reserved; // of the device, for kernels that compute with vectors
 };
 
 // One element for each element of `index`, which has at most max_dims dimensions. Strides are in elements; dimension 0

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 import tb_device
 
 from tb_ops import _core, initialize
-from tb_ops.device_kernels import CORE_SET, Kernel, read_kernels
+from tb_ops.device_kernels import CORE_SET, Kernel, read_kernels, vector_kernels
 
 LACKS = ("float64", "atomic64", "float_atomics", "fma")
 """What a device's kernels may have to do without: TB_LACKS_* of tb/driver.h."""
@@ -32,12 +32,14 @@ def make_pack(
     shim: str,
     kernels: list[Kernel],
     lacks: frozenset[str] = frozenset(),
+    vectors: bool = False,
 ) -> tuple[int, dict[Kernel, str]]:
     """Compiles kernels into a folder. Returns the images' bytes, and the compiler's texts for the kernels that fail.
 
     Arguments:
         compiler: None for the open driver's, which also says the architecture, and more of what its device lacks.
         lacks: names of LACKS.
+        vectors: also the kernels for devices whose threads compute with vectors. The open driver's device says it too.
 
     Raises:
         RuntimeError: there is no such compiler, or the folder has images that were compiled with another shim.
@@ -51,7 +53,11 @@ def make_pack(
         initialize()
         architecture = architecture or _core.architecture(0)
         chosen = _core.KernelCompiler.of_device(0, architecture)
-        lacks |= frozenset(tb_device.get_device_properties(0).lacks)
+        properties = tb_device.get_device_properties(0)
+        lacks |= frozenset(properties.lacks)
+        vectors |= properties.vector_size > 0
+    if vectors:
+        kernels = [*kernels, *vector_kernels(kernels)]
     if "float64" in lacks:
         kernels = [kernel for kernel in kernels if "double" not in kernel.function]
     defines = _core.kernel_defines("float64" not in lacks, "fma" not in lacks)
@@ -82,6 +88,7 @@ def main() -> int:
     parser.add_argument("--architecture", help="of the devices that load the images; the open driver's by default")
     parser.add_argument("--shim", default="", help="a header's file, for a command (docs/writing-device-kernels.md)")
     parser.add_argument("--lacks", default="", metavar="NAMES", help=f"of {', '.join(LACKS)}: what the devices lack")
+    parser.add_argument("--vectors", action="store_true", help="also kernels for devices whose threads have vectors")
     parser.add_argument("--only", default="", metavar="TEXT", help="kernels whose function has TEXT in it")
     parser.add_argument(
         "--kernels",
@@ -99,7 +106,9 @@ def main() -> int:
     if unknown := lacks.difference(LACKS):
         parser.error(f"--lacks knows {', '.join(LACKS)}, not {', '.join(sorted(unknown))}")
     try:
-        size, failures = make_pack(asked.folder, asked.compiler, asked.architecture, asked.shim, kernels, lacks)
+        size, failures = make_pack(
+            asked.folder, asked.compiler, asked.architecture, asked.shim, kernels, lacks, asked.vectors
+        )
     except (RuntimeError, ValueError) as error:
         parser.error(str(error))
     for text in failures.values():

@@ -5,8 +5,8 @@
 namespace tb::kernels {
 
 // Computes the byte offsets of element i, in the iterator's order.
-template <class Index> __device__ inline void find_offsets(const PointwiseArguments &a, Index i, int operands,
-                                                           Long *offsets) {
+template <class Index>
+__device__ inline void find_offsets(const PointwiseArguments &a, Index i, int operands, Long *offsets) {
   for (int k = 0; k < operands; k++) offsets[k] = 0;
   for (int d = 0; d < a.dims; d++) {
     const Index size = static_cast<Index>(a.sizes[d]), next = d + 1 == a.dims ? 0 : i / size;
@@ -39,6 +39,19 @@ template <class Functor, class Common> __device__ inline void pointwise(const Po
       store(a.operands[0].data, offsets[0], a.operands[0].type, convert<Math<Common>>(convert<Common>(result)));
     else
       store(a.operands[0].data, offsets[0], a.operands[0].type, result);
+  }
+}
+
+// The same for operands that are all of the common type and without gaps, or numbers. It is a kernel of its own because
+// a processor's compiler makes vectors of it, and not of one that also has strides and types.
+template <class Functor, class Common> __device__ inline void pointwise_dense(const PointwiseArguments &a) {
+  constexpr int inputs = Functor::inputs;
+  for (Long i = first_element(); i < a.count; i += all_threads()) {
+    Math<Common> given[inputs + 1];
+    for (int k = 0; k < inputs; k++)
+      given[k] = a.operands[k + 1].data ? at<Common>(a.operands[k + 1].data, i)
+                                        : convert<Math<Common>>(convert<Common>(number_of<Math<Common>>(a.value)));
+    put<Common>(a.operands[0].data, i, Functor::call(given, a.scalars));
   }
 }
 

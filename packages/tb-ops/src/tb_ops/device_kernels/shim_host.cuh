@@ -161,5 +161,7 @@ inline Unsigned high_product(Unsigned a, Unsigned b) {
 // Names the C library's function.
 #define TB_C_FUNCTION(name) __builtin_##name
 
+#define TB_VECTOR(Number, lanes) Number __attribute__((vector_size(lanes * sizeof(Number))))
+
 constexpr bool tb_fast_fma = false;
 constexpr int tb_matmul_side = 32, tb_matmul_piece = 16; // see matmul.cuh

@@ -79,13 +79,13 @@ void convolve(const kernels::ConvolutionArguments &arguments, bool transposed, c
   if (arguments.rows < few_rows)
     return launch_elements(device, {"convolution.cuh", "convolution_narrow" + types, "ConvolutionArguments"},
                            target.numel(), arguments);
-  launch_rows(device, {"convolution.cuh", "convolution" + types, "ConvolutionArguments", 256, true},
-              tiles(arguments, target.numel() / (arguments.groups * arguments.rows)), arguments);
+  launch_tiles(device, {"convolution.cuh", "convolution" + types, "ConvolutionArguments", 256, true},
+               tiles(arguments, target.numel() / (arguments.groups * arguments.rows)), arguments);
 }
 
 void launch_weight(const char *name, c10::ScalarType type, int64_t blocks, c10::DeviceIndex device,
                    const kernels::ConvolutionArguments &arguments) {
-  launch_rows(device, {"convolution.cuh", instance(name, type), "ConvolutionArguments", 256, true}, blocks, arguments);
+  launch_tiles(device, {"convolution.cuh", instance(name, type), "ConvolutionArguments", 256, true}, blocks, arguments);
 }
 
 // Returns how many parts of the places get a block of their own for each tile of the weight: so many that there are

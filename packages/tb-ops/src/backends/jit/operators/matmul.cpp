@@ -1,4 +1,5 @@
 // Matrix products, and the choice of how attention is computed.
+#include "backends/jit/device_facts.h"
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
@@ -61,11 +62,17 @@ void multiply(const Tensor &first, const Tensor &second, const Tensor &added, co
     arguments.added = broadcast.const_data_ptr();
     take_strides(arguments.added_strides, broadcast);
   }
-  constexpr int64_t side = 32; // the smallest tile of any shim
-  const int64_t tiles =
-      arguments.batch * ((arguments.rows + side - 1) / side) * ((arguments.columns + side - 1) / side);
-  launch_rows(device_number(out), {"matmul.cuh", instance("matmul", out.scalar_type()), "MatmulArguments", 256, true},
-              tiles, arguments);
+  const auto tiles = [&](int64_t height, int64_t width) {
+    return arguments.batch * ((arguments.rows + height - 1) / height) * ((arguments.columns + width - 1) / width);
+  };
+  const c10::DeviceIndex device = device_number(out);
+  arguments.vector_size = facts_of(device).vector_size;
+  if (arguments.vector_size)
+    launch_tiles(device, {"matmul_vectors.cuh", instance("matmul_vectors", out.scalar_type()), "MatmulArguments", 1},
+                 tiles(96, out.element_size() == 8 ? 32 : 64), arguments); // the sizes of vector_tile.cuh
+  else
+    launch_tiles(device, {"matmul.cuh", instance("matmul", out.scalar_type()), "MatmulArguments", 256, true},
+                 tiles(32, 32), arguments); // the smallest tile of any shim
 }
 
 Tensor &mm(const Tensor &self, const Tensor &other, Tensor &out) {
