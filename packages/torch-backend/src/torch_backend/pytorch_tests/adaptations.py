@@ -1,0 +1,62 @@
+"""Names that tests of other versions of PyTorch import, and that the installed one has elsewhere or no more.
+
+A test file belongs to its version of `torch.testing._internal`. Between near versions little changes, and that is here:
+each name is added to its module if the module lacks it. What a test asserts is never changed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+INTERNAL = "torch.testing._internal"
+
+
+def _new_module_tests() -> Any:
+    return importlib.import_module(f"{INTERNAL}.common_nn").get_new_module_tests()
+
+
+def _binary_ufuncs_and_refs() -> Any:
+    return importlib.import_module(f"{INTERNAL}.common_methods_invocations").binary_ufuncs
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+# module: {name: "module:name" of the same thing in the installed version, or what makes it}
+NAMES: dict[str, dict[str, str | Callable[[], Any]]] = {
+    f"{INTERNAL}.common_methods_invocations": {
+        "skip": f"{INTERNAL}.common_device_type:skip",
+        "xfail": f"{INTERNAL}.common_device_type:xfail",
+        "skipOps": f"{INTERNAL}.common_device_type:skipOps",
+        "binary_ufuncs_and_refs": _binary_ufuncs_and_refs,
+    },
+    f"{INTERNAL}.common_cuda": {"tf32_is_not_fp32": _constant(lambda: False)},
+    f"{INTERNAL}.common_mkldnn": {"bf32_on_and_off": f"{INTERNAL}.common_mkldnn:reduced_f32_on_and_off"},
+    f"{INTERNAL}.common_nn": {"new_module_tests": _new_module_tests},
+    f"{INTERNAL}.common_utils": {"dtype_abbrs": "torch.utils._dtype_abbrs:dtype_abbrs"},
+    f"{INTERNAL}.inductor_utils": {
+        "HAS_CUDA": f"{INTERNAL}.inductor_utils:HAS_CUDA_AND_TRITON",
+        "HAS_XPU": f"{INTERNAL}.inductor_utils:HAS_XPU_AND_TRITON",
+    },
+}
+
+
+def adapt() -> list[str]:
+    """Adds what is missing to the installed PyTorch's modules of this process. Returns the added names."""
+    added = []
+    for module_name, names in NAMES.items():
+        module = importlib.import_module(module_name)
+        for name, source in names.items():
+            if hasattr(module, name):
+                continue
+            if isinstance(source, str):
+                other, attribute = source.split(":")
+                value = getattr(importlib.import_module(other), attribute)
+            else:
+                value = source()
+            setattr(module, name, value)
+            added.append(f"{module_name}.{name}")
+    return added
