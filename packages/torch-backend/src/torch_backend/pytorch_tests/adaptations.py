@@ -7,6 +7,7 @@ each name is added to its module if the module lacks it. What a test asserts is 
 from __future__ import annotations
 
 import importlib
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -44,10 +45,13 @@ NAMES: dict[str, dict[str, str | Callable[[], Any]]] = {
 }
 
 
-def adapt() -> list[str]:
-    """Adds what is missing to the installed PyTorch's modules of this process. Returns the added names."""
+def adapt(path: pathlib.Path) -> list[str]:
+    """Adds to modules of the installed PyTorch, in this process, what a test file may miss. Returns the added names."""
+    text = path.read_text()
     added = []
     for module_name, names in NAMES.items():
+        if module_name.rsplit(".", 1)[-1] not in text:
+            continue
         module = importlib.import_module(module_name)
         for name, source in names.items():
             if hasattr(module, name):

@@ -10,9 +10,9 @@ from torch_backend.pytorch_tests.expectations import KINDS
 from torch_backend.pytorch_tests.report import Report
 
 EXPLANATION = """\
-*Executed* are the tests that ran on the device. Of these, *decided* are the ones that stock CPU passes or does not have,
-and that PyTorch does not expect to fail. *Expected* failures have an entry with a reason. *CPU too* fail on stock CPU in
-the same environment. *Native* ran without an operator on the CPU."""
+*Executed* are the tests that ran on the device. Of these, *decided* are the ones that stock CPU passes or does not
+have, and that PyTorch does not expect to fail. *Expected* failures have an entry with a reason. *CPU too* fail on stock
+CPU in the same environment. *Native* ran without an operator on the CPU."""
 
 
 def page(report: Report, run: dict[str, Any]) -> str:

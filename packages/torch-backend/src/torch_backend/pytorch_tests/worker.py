@@ -106,8 +106,9 @@ def serve(answers: TextIO) -> int:
         if not device.usable():
             raise RuntimeError(f"{name} does not compute arange(4) + 1")
         device_tests.take_device(name)
-        added = adapt()
-        module = device_tests.load(pathlib.Path(first["path"]))
+        path = pathlib.Path(first["path"])
+        added = adapt(path)
+        module = device_tests.load(path)
         tests = {test.name: test for test in device_tests.device_tests(module, name)}
     except BaseException as error:  # a file may skip itself or call sys.exit
         _answer(answers, {"fatal": f"{type(error).__name__}: {error}"})
