@@ -90,8 +90,8 @@ class Report:
         if result.cpu in (FAILED, SKIPPED):
             tally.on_cpu_too.append(result)
             return None
-        if entry := next((entry for entry in entries if entry.error in result.text), None):
-            tally.expected.append((result, entry))
+        if fitting := [entry for entry in entries if entry.error in result.text]:
+            tally.expected.append((result, fitting[0]))
             return None
         tally.failures.append(result)
         return f"{result.name}: {result.text}"
