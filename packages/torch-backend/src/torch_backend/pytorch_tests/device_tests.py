@@ -12,7 +12,7 @@ All of it is by PyTorch's public hooks for outside devices:
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import pathlib
 import sys
@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+
+from torch_backend.pytorch_tests.adaptations import adapted
 
 FOR_CUSTOM = "PYTORCH_TESTING_DEVICE_FOR_CUSTOM"
 
@@ -44,15 +46,13 @@ def take_device(device_type: str) -> None:
 
 
 def load(path: pathlib.Path) -> ModuleType:
-    """Imports a test file as its own command would: with its folder, and the folder of all tests, on the path."""
+    """Runs a test file as its own command would, with its folder, and the folder of all tests, on the path."""
     root = next(folder for folder in path.parents if folder.name == "test")
     sys.path[:0] = [str(path.parent), str(root)]
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(path.stem)
+    module.__file__ = str(path)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    exec(compile(adapted(path.read_text()), path, "exec"), vars(module))
     return module
 
 
