@@ -1,4 +1,4 @@
-"""A process that answers requests, one JSON line each. If it crashes or hangs, the one who asked learns how."""
+"""A process that answers requests, one JSON line each, and can say how it ended: a crash, or a hang."""
 
 from __future__ import annotations
 
