@@ -18,8 +18,8 @@ from torch_backend.pytorch_tests.report import skipped_by
 FILE = """
     import os, time
     import torch
-    from torch.testing._internal.common_device_type import instantiate_device_type_tests, dtypes, onlyCUDA
-    from torch.testing._internal.common_utils import TestCase, dtype_abbrs  # PyTorch 2.13 has the latter elsewhere
+    from torch.testing._internal.common_device_type import instantiate_device_type_tests, dtypes, onlyCPU, onlyCUDA
+    from torch.testing._internal.common_utils import TestCase, dtype_abbrs  # newer PyTorch has it elsewhere
 
     class TestSome(TestCase):
         @dtypes(torch.float32, torch.int64)
@@ -29,6 +29,10 @@ FILE = """
         @onlyCUDA
         def test_on_gpus(self, device):
             self.assertNotEqual(torch.device(device).type, "cpu")
+
+        @onlyCPU
+        def test_cpu_alone(self, device):
+            self.assertEqual(torch.device(device).type, "cpu")
 
         def test_wrong_everywhere(self, device):
             self.assertEqual(torch.ones(1, device=device), torch.zeros(1))
@@ -50,11 +54,16 @@ FILE = """
             if torch.device(device).type != "cpu":
                 time.sleep(60)
 
-    class TestOnCpu(TestCase):
-        def test_no_device(self):
+    class TestForTheCpu(TestCase):
+        def test_add(self, device):
+            self.assertEqual(torch.device(device).type, "cpu")
+
+    class TestWithoutDevice(TestCase):
+        def test_add(self):
             raise RuntimeError("this must not run")
 
     instantiate_device_type_tests(TestSome, globals(), only_for=("cpu", "cuda"))
+    instantiate_device_type_tests(TestForTheCpu, globals(), only_for="cpu")
 """
 
 
@@ -74,11 +83,11 @@ def run(checkout: pathlib.Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     return status, json.loads((results / "report.json").read_text()) if status < 2 else {}
 
 
-QUIET = "*add*,*on_gpus*,*everywhere,*skipped"
+QUIET = "*add*,*cpu_alone,*on_gpus*,*everywhere,*skipped"
 
 
 def test_tests_run_on_the_device_beside_the_cpu(checkout: pathlib.Path) -> None:
-    """A test for CUDA runs, a test without a device does not, and what fails on the CPU as well fails no run."""
+    """A test for CUDA runs, one for the CPU or without a device does not, what fails on the CPU too fails no run."""
     status, report = run(checkout, "test_torch", "--test", QUIET)
     assert status == 0
     counts = report["files"]["test_torch"]
@@ -87,10 +96,10 @@ def test_tests_run_on_the_device_beside_the_cpu(checkout: pathlib.Path) -> None:
         "decided": 3,
         "passed": 3,
         "failed": 0,
-        "skipped": 1,
+        "skipped": 2,
     }
     assert counts["fail on stock cpu too"] == 1
-    assert report["skipped by"] == {"a list of devices": 1}
+    assert report["skipped by"] == {"a list of devices": 2}
 
 
 def test_a_failure_on_the_device_alone_fails_the_run_unless_it_is_explained(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from torch_backend._worker_process import GRACE, WorkerFailed, WorkerProcess
 from torch_backend.pytorch_tests.checkout import Checkout
+from torch_backend.pytorch_tests.device_tests import variables
 from torch_backend.pytorch_tests.result import FAILED, Result, TestName
 
 # Tests that a worker takes at once, so that several workers share a large file.
@@ -156,7 +157,7 @@ class Pool:
         return WorkerProcess(
             self.setup.command,
             {"path": str(path), "device": self.setup.device},
-            environment={"PYTORCH_PRINT_REPRO_ON_FAILURE": "0"} | os.environ | {"OMP_NUM_THREADS": "1"},
+            environment=os.environ | variables(self.setup.device) | {"OMP_NUM_THREADS": "1"},
             folder=self.setup.checkout.tests,
             limit=LIST_LIMIT,
         )

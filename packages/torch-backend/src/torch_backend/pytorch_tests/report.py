@@ -87,7 +87,7 @@ class Report:
                 self.passes_of[entry].append(result)
             return None
         assert result.outcome == FAILED
-        if result.cpu in (FAILED, SKIPPED):
+        if result.cpu == FAILED:
             tally.on_cpu_too.append(result)
             return None
         if fitting := [entry for entry in entries if entry.error in result.text]:

@@ -105,7 +105,7 @@ def serve(answers: TextIO) -> int:
         device = Device(name)
         if not device.usable():
             raise RuntimeError(f"{name} does not compute arange(4) + 1")
-        device_tests.take_device(name)
+        device_tests.take_device()
         path = pathlib.Path(first["path"])
         added = adapt(path)
         module = device_tests.load(path)
