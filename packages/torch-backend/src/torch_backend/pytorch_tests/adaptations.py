@@ -46,6 +46,9 @@ NAMES: dict[str, dict[str, str | Callable[[], Any]]] = {
     f"{INTERNAL}.common_nn": {"new_module_tests": _new_module_tests},
     f"{INTERNAL}.common_utils": {"dtype_abbrs": "torch.utils._dtype_abbrs:dtype_abbrs"},
     "torch.nn.attention.flex_attention": {"create_nested_block_mask": _constant(None)},
+    "functorch.experimental.control_flow": {
+        "UnsupportedAliasMutationException": "torch._higher_order_ops.utils:UnsupportedAliasMutationException"
+    },
     f"{INTERNAL}.inductor_utils": {
         "HAS_CUDA": f"{INTERNAL}.inductor_utils:HAS_CUDA_AND_TRITON",
         "HAS_XPU": f"{INTERNAL}.inductor_utils:HAS_XPU_AND_TRITON",
