@@ -261,6 +261,7 @@ from building.sessions import (  # noqa: E402, F401, I001
     checks,
     clients,
     opencl,
+    pytorch_tests,
     sanitizers,
     torches,
     pythons,

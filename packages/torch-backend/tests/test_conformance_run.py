@@ -8,11 +8,12 @@ import threading
 
 import pytest
 import torch
+from torch_backend._worker_process import WorkerFailed
 from torch_backend.conformance.case import FAILED, NOT_APPLICABLE, PASSED, Case, Result
 from torch_backend.conformance.cli import main
 from torch_backend.conformance.expectations import SHIPPED, Expectation, load
 from torch_backend.conformance.page import page
-from torch_backend.conformance.pool import Pool, Setup, WorkerFailed
+from torch_backend.conformance.pool import Pool, Setup
 from torch_backend.conformance.report import Report, cause
 
 ADD = Case("forward", "add", "float32")

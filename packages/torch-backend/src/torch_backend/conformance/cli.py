@@ -11,11 +11,12 @@ import threading
 import time
 from typing import Any
 
+from torch_backend._worker_process import WorkerFailed
 from torch_backend.conformance.case import Case
 from torch_backend.conformance.checks import CHECKS
 from torch_backend.conformance.expectations import SHIPPED, load, matches
 from torch_backend.conformance.page import page
-from torch_backend.conformance.pool import Pool, Setup, WorkerFailed
+from torch_backend.conformance.pool import Pool, Setup
 from torch_backend.conformance.profiles import PROFILES
 from torch_backend.conformance.report import Report
 

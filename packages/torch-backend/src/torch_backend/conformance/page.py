@@ -11,7 +11,7 @@ def _rate(rate: float | None) -> str:
     return "" if rate is None else f"{100 * rate:.2f} %"
 
 
-def _cell(text: str, length: int = 160) -> str:
+def cell(text: str, length: int = 160) -> str:
     text = " ".join(text.split()).replace("|", "\\|")
     return text if len(text) <= length else text[: length - 3] + "..."
 
@@ -40,16 +40,16 @@ def page(report: Report, run: dict[str, Any]) -> str:
         lines.append(f"| {check} | {' | '.join(map(str, (*figures, *rates, len(tally.not_applicable))))} |")
     if report.failures:
         lines += ["", "## Failures by cause", "", "| cases | cause | for example |", "|---:|---|---|"]
-        lines += [f"| {len(group)} | {_cell(text)} | {group[0].case} |" for text, group in report.causes()]
+        lines += [f"| {len(group)} | {cell(text)} | {group[0].case} |" for text, group in report.causes()]
         lines += ["", "## Failures", "", "| case | failed samples | what happened |", "|---|---:|---|"]
         lines += [
-            f"| {failed.case} | {failed.failed_samples} of {max(failed.samples, 1)} | {_cell(failed.message, 300)} |"
+            f"| {failed.case} | {failed.failed_samples} of {max(failed.samples, 1)} | {cell(failed.message, 300)} |"
             for failed in report.failures
         ]
     xfailed = [pair for tally in report.tallies.values() for pair in tally.xfailed]
     if xfailed:
         lines += ["", "## Expected failures", "", "| case | reason |", "|---|---|"]
-        lines += [f"| {result.case} | {_cell(reason)} |" for result, reason in xfailed]
+        lines += [f"| {result.case} | {cell(reason)} |" for result, reason in xfailed]
     if report.fallbacks:
         lines += ["", "## Operators that ran on the CPU", "", "| cases | operator |", "|---:|---|"]
         lines += [f"| {count} | {operator} |" for operator, count in report.fallbacks.most_common(50)]

@@ -1,0 +1,57 @@
+"""The report of a run in Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from torch_backend.conformance.page import cell
+from torch_backend.pytorch_tests.expectations import KINDS
+from torch_backend.pytorch_tests.report import Report
+
+EXPLANATION = """\
+*Executed* are the tests that ran on the device. Of these, *decided* are the ones that stock CPU passes or does not
+have, and that PyTorch does not expect to fail. *Expected* failures have an entry with a reason. *CPU too* fail on stock
+CPU in the same environment. *Native* ran without an operator on the CPU."""
+
+
+def page(report: Report, run: dict[str, Any]) -> str:
+    """The verdict, a table of the files, who skips, failures by cause, expected failures, operators on the CPU."""
+    verdict = report.verdict()
+    lines = [f"# PyTorch's own tests on {run['device']}: {'failed' if verdict else 'passed'}", ""]
+    lines += [f"- {name}: {value}" for name, value in run.items()]
+    lines += ["", *(f"- {reason}" for reason in verdict), "", EXPLANATION, ""]
+    lines += ["| file | executed | decided | passed | failed | expected | CPU too | native | skipped |"]
+    lines += ["|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    for file, tally in sorted(report.tallies.items()):
+        native = f"{100 * tally.native / tally.with_fallback_counts:.1f} %" if tally.with_fallback_counts else ""
+        figures = [tally.executed, tally.decided, tally.passed, len(tally.failures), len(tally.expected)]
+        figures += [len(tally.on_cpu_too)]
+        lines.append(f"| {file} | {' | '.join(map(str, figures))} | {native} | {sum(tally.skipped.values())} |")
+    names = ("executed", "decided", "passed", "failures", "expected", "on_cpu_too")
+    skips = report.skips()
+    lines += [f"| all | {' | '.join(str(report.total(name)) for name in names)} | | {sum(skips.values())} |"]
+    lines += ["", "## Who skips", "", "| tests | skipped by |", "|---:|---|"]
+    lines += [f"| {count} | {who} |" for who, count in skips.most_common()]
+    reasons: Counter[str] = Counter()
+    for tally in report.tallies.values():
+        reasons.update(tally.skipped)
+    lines += ["", "| tests | reason |", "|---:|---|"]
+    lines += [f"| {count} | {cell(reason)} |" for reason, count in reasons.most_common(40)]
+    if report.failures:
+        lines += ["", "## Failures by cause", "", "| tests | cause | for example |", "|---:|---|---|"]
+        lines += [
+            f"| {len(group)} | {cell(text)} | {group[0].name} |" for text, group in report.causes(report.failures)
+        ]
+    expected = [pair for tally in report.tallies.values() for pair in tally.expected]
+    if expected:
+        lines += ["", "## Expected failures", "", "| tests | entry | kind | reason |", "|---:|---|---|---|"]
+        entries = Counter(entry for _, entry in expected)
+        lines += [
+            f"| {count} | {entry} | {KINDS[entry.kind]} | {cell(entry.reason)} |"
+            for entry, count in entries.most_common()
+        ]
+    if report.fallbacks:
+        lines += ["", "## Operators that ran on the CPU", "", "| tests | operator |", "|---:|---|"]
+        lines += [f"| {count} | {operator} |" for operator, count in report.fallbacks.most_common(50)]
+    return "\n".join(lines) + "\n"

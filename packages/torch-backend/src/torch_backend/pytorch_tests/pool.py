@@ -1,0 +1,186 @@
+"""The worker processes of a run: each has one test file at a time. A crash or a hang is the result of its test."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from torch_backend._worker_process import GRACE, WorkerFailed, WorkerProcess
+from torch_backend.pytorch_tests.checkout import Checkout
+from torch_backend.pytorch_tests.device_tests import variables
+from torch_backend.pytorch_tests.result import FAILED, Result, TestName
+
+# Tests that a worker takes at once, so that several workers share a large file.
+CHUNK = 100
+# Seconds to import a test file, which lists thousands of tests for each type of device.
+LIST_LIMIT = 600.0
+# What stands for a file that cannot be imported.
+IMPORT = "(import)"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What every worker of a run receives."""
+
+    checkout: Checkout
+    device: str
+    test_limit: float
+    command: tuple[str, ...] = (sys.executable, "-m", "torch_backend.pytorch_tests.worker")
+
+
+def sample(tests: list[str], count: int, seed: int) -> list[str]:
+    """So many of the tests, drawn by the seed, in their order. 0: all."""
+    if not count or len(tests) <= count:
+        return tests
+    drawn = sorted(tests, key=lambda test: hashlib.sha256(f"{seed} {test}".encode()).digest())[:count]
+    return [test for test in tests if test in set(drawn)]
+
+
+class Schedule:
+    """Files that nobody has listed yet, and chunks of tests of those that are listed."""
+
+    def __init__(self, unlisted: Iterable[str], listed: Iterable[tuple[str, list[str]]]) -> None:
+        self._changed = threading.Condition()
+        self._unlisted = deque(unlisted)
+        self._chunks: deque[tuple[str, list[str]]] = deque()
+        self._listing = 0
+        for file, tests in listed:
+            self._put(file, tests)
+
+    def _put(self, file: str, tests: list[str]) -> None:
+        self._chunks.extend((file, tests[at : at + CHUNK]) for at in range(0, len(tests), CHUNK))
+
+    def take(self, file: str | None) -> tuple[str, list[str] | None] | None:
+        """Tests to run, of `file` if there are; or a file to list, with None; or None: all is given out."""
+        with self._changed:
+            while True:
+                for chunk in self._chunks:
+                    if chunk[0] == file:
+                        self._chunks.remove(chunk)
+                        return chunk
+                if self._unlisted:
+                    self._listing += 1
+                    return self._unlisted.popleft(), None
+                if self._chunks:
+                    return self._chunks.popleft()
+                if not self._listing:
+                    return None
+                self._changed.wait()
+
+    def list_file(self, file: str, tests: list[str]) -> None:
+        """Answers a `take` that gave a file to list."""
+        with self._changed:
+            self._listing -= 1
+            self._put(file, tests)
+            self._changed.notify_all()
+
+    def files_to_list(self) -> int:
+        with self._changed:
+            return len(self._unlisted) + self._listing
+
+
+class Pool:
+    """Runs the tests of files in `count` workers."""
+
+    def __init__(self, setup: Setup, count: int, choose: Callable[[list[str]], list[str]]) -> None:
+        """choose: which of a file's tests are run."""
+        self.setup = setup
+        self.count = count
+        self._choose = choose
+        self._events: queue.Queue[Result | tuple[str, list[str]] | BaseException | None] = queue.Queue()
+
+    def run(self, schedule: Schedule, stop: threading.Event) -> Iterator[Result | tuple[str, list[str]]]:
+        """Yields (file, all its tests) when a file is listed, and results. After `stop` no further test begins."""
+        threads = [threading.Thread(target=self._work, args=(schedule, stop), daemon=True) for _ in range(self.count)]
+        for thread in threads:
+            thread.start()
+        try:
+            running = len(threads)
+            while running:
+                event = self._events.get()
+                if event is None:
+                    running -= 1
+                elif isinstance(event, BaseException):
+                    raise event
+                else:
+                    yield event
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(self.setup.test_limit + GRACE)
+
+    def _work(self, schedule: Schedule, stop: threading.Event) -> None:
+        try:
+            self._serve(schedule, stop)
+        except BaseException as error:
+            self._events.put(error)
+        finally:
+            self._events.put(None)
+
+    def _serve(self, schedule: Schedule, stop: threading.Event) -> None:
+        worker: WorkerProcess | None = None
+        here: str | None = None
+        try:
+            while not stop.is_set() and (task := schedule.take(here)) is not None:
+                file, tests = task
+                if worker is not None and file != here:
+                    worker.close()
+                    worker = None
+                here = file
+                try:
+                    if tests is None:
+                        chosen: list[str] = []
+                        try:
+                            worker = self._start(file)
+                            chosen = self._choose(worker.first["tests"])
+                            self._events.put((file, worker.first["tests"]))
+                        finally:
+                            schedule.list_file(file, chosen)
+                    else:
+                        worker = self._run(worker, file, tests, stop)
+                except WorkerFailed as error:
+                    worker = None
+                    self._events.put(Result(TestName(file, IMPORT), FAILED, " ".join(str(error).split())[:600]))
+        finally:
+            if worker is not None:
+                worker.close()
+
+    def _start(self, file: str) -> WorkerProcess:
+        path = self.setup.checkout.path(file)
+        return WorkerProcess(
+            self.setup.command,
+            {"path": str(path), "device": self.setup.device},
+            environment=os.environ | variables(self.setup.device) | {"OMP_NUM_THREADS": "1"},
+            folder=self.setup.checkout.tests,
+            limit=LIST_LIMIT,
+        )
+
+    def _run(
+        self, worker: WorkerProcess | None, file: str, tests: list[str], stop: threading.Event
+    ) -> WorkerProcess | None:
+        """Runs tests of a file. Returns the worker that is left."""
+        limit = self.setup.test_limit
+        for test in tests:
+            if stop.is_set():
+                break
+            worker = worker or self._start(file)
+            start = time.monotonic()
+            answer = worker.ask({"test": test, "limit": limit}, limit + GRACE)
+            name = TestName(file, test)
+            if answer is not None:
+                self._events.put(Result(name=name, **answer["result"]))
+            else:
+                seconds = time.monotonic() - start
+                how = worker.died(seconds, limit)
+                self._events.put(Result(name, FAILED, how.split("\n")[0], how, seconds=round(seconds, 3)))
+            if answer is None or answer["lost"]:
+                worker.close()
+                worker = None
+        return worker

@@ -1,0 +1,144 @@
+"""A worker process for one test file: reads tests from stdin, one JSON line each, and answers each with one JSON line.
+
+Other output goes to stderr. A test that takes longer than its limit ends the process, which prints all stacks.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import pathlib
+import sys
+import time
+import traceback
+import unittest
+import warnings
+from typing import Any, TextIO
+
+import torch
+
+from torch_backend.conformance.device import Device
+from torch_backend.pytorch_tests import device_tests
+from torch_backend.pytorch_tests.adaptations import adapt
+from torch_backend.pytorch_tests.device_tests import DeviceTest
+from torch_backend.pytorch_tests.result import FAILED, PASSED, SKIPPED, XFAILED
+
+# The exit status of a worker whose device does not compute any more. The parent starts another worker.
+DEVICE_LOST = 75
+
+
+class Observed(unittest.TestResult):
+    """The first thing that unittest says about a test which is not a success."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcome, self.text, self.trace = PASSED, "", ""
+
+    def _note(self, outcome: str, text: str, trace: str = "") -> None:
+        if self.outcome in (PASSED, SKIPPED, XFAILED) and (self.outcome == PASSED or outcome == FAILED):
+            self.outcome, self.text, self.trace = outcome, text, trace
+
+    def _note_error(self, error: Any) -> None:
+        lines = traceback.format_exception_only(error[0], error[1])
+        trace = "".join(traceback.format_exception(*error))
+        self._note(FAILED, " ".join("".join(lines).split())[:600], trace[-4000:])
+
+    def addError(self, test: Any, err: Any) -> None:
+        self._note_error(err)
+
+    def addFailure(self, test: Any, err: Any) -> None:
+        self._note_error(err)
+
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
+        if err is not None:
+            self._note_error(err)
+
+    def addSkip(self, test: Any, reason: str) -> None:
+        self._note(SKIPPED, " ".join(str(reason).split())[:300])
+
+    def addExpectedFailure(self, test: Any, err: Any) -> None:
+        self._note(XFAILED, "PyTorch expects a failure")
+
+    def addUnexpectedSuccess(self, test: Any) -> None:
+        self._note(FAILED, "unexpected success: PyTorch expects a failure")
+
+
+def observe(case: type[unittest.TestCase], method: str) -> Observed:
+    """Runs one test with its class's setup."""
+    observed = Observed()
+    unittest.TestSuite([case(method)]).run(observed)
+    return observed
+
+
+def run(test: DeviceTest, device: Device) -> dict[str, Any]:
+    """A test on the device, and on the CPU if it fails there: the fields of a Result without its name."""
+    device.reset_fallbacks()
+    start = time.monotonic()
+    observed = observe(test.case, test.method)
+    seconds = round(time.monotonic() - start, 3)
+    fallbacks = device.fallbacks()
+    device.drain()
+    cpu = None
+    if observed.outcome == FAILED and test.on_cpu:
+        cpu = observe(*test.on_cpu).outcome
+    return {
+        "outcome": observed.outcome,
+        "text": observed.text,
+        "trace": observed.trace,
+        "cpu": cpu,
+        "seconds": seconds,
+        "fallbacks": fallbacks,
+    }
+
+
+def _answer(stream: TextIO, answer: dict[str, Any]) -> None:
+    stream.write(json.dumps(answer) + "\n")
+    stream.flush()
+
+
+def serve(answers: TextIO) -> int:
+    """Answers requests until stdin ends."""
+    first = json.loads(sys.stdin.readline())
+    name = first["device"]
+    try:
+        device = Device(name)
+        if not device.usable():
+            raise RuntimeError(f"{name} does not compute arange(4) + 1")
+        device_tests.take_device()
+        path = pathlib.Path(first["path"])
+        added = adapt(path)
+        module = device_tests.load(path)
+        tests = {test.name: test for test in device_tests.device_tests(module, name)}
+    except BaseException as error:  # a file may skip itself or call sys.exit
+        _answer(answers, {"fatal": f"{type(error).__name__}: {error}"})
+        return 2
+    _answer(answers, {"facts": device.facts(), "adapted": added, "tests": list(tests)})
+    for line in sys.stdin:
+        request = json.loads(line)
+        faulthandler.dump_traceback_later(request["limit"], exit=True)
+        result = run(tests[request["test"]], device)
+        lost = result["outcome"] == FAILED and not device.usable()
+        faulthandler.cancel_dump_traceback_later()
+        _answer(answers, {"result": result, "lost": lost})
+        if lost:
+            return DEVICE_LOST
+    return 0
+
+
+def main() -> None:
+    """Serves requests, then ends the process. Answers go to the original stdout; other output goes to stderr."""
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    sys.argv = sys.argv[:1]
+    torch.set_num_threads(1)
+    status = serve(answers)
+    answers.close()
+    sys.stderr.flush()
+    os._exit(status)  # the end of the interpreter and of the device is not tested here
+
+
+if __name__ == "__main__":
+    main()
