@@ -10,8 +10,8 @@
 
 namespace tb::kernels {
 
-inline void require(bool good, const char *text) {
-  if (!good) ::fail(11, text); // TB_OUT_OF_RANGE
+inline void require(bool good, const char *text, Refused status = index_out_of_range) {
+  if (!good) ::fail(status, text); // a tb_status
 }
 template <class Number> inline void atomic_add(Number *place, Number value) { atomicAdd(place, value); }
 
