@@ -122,8 +122,8 @@ def _prove_wheel(session: nox.Session, environment: Environment, variables: Mapp
     for folder in (images, made):
         shutil.rmtree(folder, ignore_errors=True)
     on_device = {**variables, "TB_DRIVER": "opencl", "TB_KERNEL_CACHE": str(made / "cache")}
-    for lacks in ([], ["--lacks", "float64"]):
-        command = ["python", "-m", "tb_ops.device_kernels.pack", str(images), *lacks]
+    for lacks in ("", "float64"):
+        command = ["python", "-m", "tb_ops.device_kernels.pack", str(images), f"--lacks={lacks}"]
         environment.run(session, *command, env={**variables, "TB_DRIVER": "opencl", **_compiler(session)})
     options = [f"-Csetup-args=-Dimages={images}", "--no-build-isolation", "--no-deps"]
     environment.run(session, "python", "-m", "pip", "wheel", *options, "-w", str(made), str(KERNELS))

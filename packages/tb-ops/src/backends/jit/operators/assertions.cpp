@@ -10,7 +10,8 @@ namespace {
 
 using at::Tensor;
 
-static_assert(kernels::index_out_of_range == TB_OUT_OF_RANGE && kernels::invalid_value == TB_FAILED_PRECONDITION);
+static_assert(int{kernels::index_out_of_range} == int{TB_OUT_OF_RANGE} &&
+              int{kernels::invalid_value} == int{TB_FAILED_PRECONDITION});
 
 // The device checks the number when its stream reaches the kernel; the next synchronisation raises the error.
 void assert_async(const Tensor &self) {
