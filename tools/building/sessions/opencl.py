@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import pathlib
 import shutil
 from collections.abc import Mapping, Sequence
@@ -104,7 +105,8 @@ def _prove_contract(session: nox.Session, environment: Environment, name: str, v
 
 def _pack(session: nox.Session, environment: Environment, name: str, variables: Mapping[str, str]) -> pathlib.Path:
     """The images of the core set for an implementation: what is not yet there is compiled."""
-    folder = BUILD / f"images-{name}"
+    shim = environment.site_packages / "tb_opencl" / "shim_opencl.cuh"  # a pack belongs to one
+    folder = BUILD / f"images-{name}-{hashlib.sha256(shim.read_bytes()).hexdigest()[:8]}"
     command = ["python", "-m", "tb_ops.device_kernels.pack", str(folder)]
     environment.run(session, *command, env={**variables, "TB_DRIVER": "opencl", **_compiler(session)})
     return folder
