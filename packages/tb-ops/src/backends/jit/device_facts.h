@@ -8,7 +8,7 @@ namespace tb::ops::jit {
 
 struct DeviceFacts {
   bool float64, atomic64, float_atomics, fma;
-  int vector_size; // as in tb_device_info
+  int vector_size = 0; // as in tb_device_info
 };
 
 // The first call for a device asks the driver; later calls are cheap. An index below 0, which CPU tensors have, lacks
