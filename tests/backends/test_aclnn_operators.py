@@ -37,8 +37,8 @@ FALL_BACK = {
 }
 
 
-# The table has no layers of image networks, and nothing that sorts, scans or selects.
-ABSENT = {"reductions", *image_cases.GROUPS, *order_cases.GROUPS}
+# The table has no layers of image networks, none of these activations, and nothing that sorts, scans or selects.
+ABSENT = {"reductions", "activations", *image_cases.GROUPS, *order_cases.GROUPS}
 
 
 @pytest.mark.parametrize("group", [group for group in GROUPS if group not in ABSENT])

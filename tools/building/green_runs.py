@@ -89,7 +89,6 @@ def parts(root: pathlib.Path = ROOT) -> dict[str, Part]:
         Part("mutants", tuple(kit)),
         Part("schemas", (*MEANS, "packages/tb-ops")),
         Part("nvrtc", (".ci/run", "tools/checks/nvrtc_check.py", *NVRTC_INPUTS)),
-        Part("opencl", (*MEANS, "packages", "tools/opencl", "tools/examples", "tests/models")),
         Part("docs", (*MEANS, "packages", "tools", *PAGES)),
         Part("sanitize", (*MEANS, "packages", "tests/sim_vendor")),
         Part("sanitize-ops", (*MEANS, "packages", "tests/fuzz")),
