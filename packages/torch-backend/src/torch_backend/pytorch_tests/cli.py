@@ -22,11 +22,12 @@ from torch_backend.pytorch_tests.progress import Progress
 from torch_backend.pytorch_tests.report import Report
 from torch_backend.pytorch_tests.result import Log, Result
 
+DESCRIPTION = "Runs PyTorch's own test files on a device, beside stock CPU. docs/pytorch-tests.md says what is run."
 QUICK_TESTS, QUICK_SECONDS = 30, 600.0  # of each file, of the run
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m torch_backend.pytorch_tests", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m torch_backend.pytorch_tests", description=DESCRIPTION)
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="test files below `test`; default: those of PyTorch's devices"
     )

@@ -31,13 +31,14 @@ def page(report: Report, run: dict[str, Any]) -> str:
     names = ("executed", "decided", "passed", "failures", "expected", "on_cpu_too")
     skips = report.skips()
     lines += [f"| all | {' | '.join(str(report.total(name)) for name in names)} | | {sum(skips.values())} |"]
-    lines += ["", "## Who skips", "", "| tests | skipped by |", "|---:|---|"]
-    lines += [f"| {count} | {who} |" for who, count in skips.most_common()]
-    reasons: Counter[str] = Counter()
-    for tally in report.tallies.values():
-        reasons.update(tally.skipped)
-    lines += ["", "| tests | reason |", "|---:|---|"]
-    lines += [f"| {count} | {cell(reason)} |" for reason, count in reasons.most_common(40)]
+    if skips:
+        lines += ["", "## Who skips", "", "| tests | skipped by |", "|---:|---|"]
+        lines += [f"| {count} | {who} |" for who, count in skips.most_common()]
+        reasons: Counter[str] = Counter()
+        for tally in report.tallies.values():
+            reasons.update(tally.skipped)
+        lines += ["", "| tests | reason |", "|---:|---|"]
+        lines += [f"| {count} | {cell(reason)} |" for reason, count in reasons.most_common(40)]
     if report.failures:
         lines += ["", "## Failures by cause", "", "| tests | cause | for example |", "|---:|---|---|"]
         lines += [
