@@ -1,23 +1,30 @@
-"""A process that answers requests, one JSON line each, and can say how it ended: a crash, or a hang."""
+"""Processes that answer requests, one JSON line each, and how they end: a crash, or a hang. Both sides are here."""
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import json
 import os
 import pathlib
+import queue
 import select
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TextIO
 
 # Seconds to import torch and its databases on a busy machine.
 START_LIMIT = 180.0
 # A worker ends itself at its limit and prints its stacks. The parent waits this many seconds more before it kills it.
 GRACE = 10.0
+# The exit status of a worker whose device does not compute any more. The parent starts another worker.
+DEVICE_LOST = 75
 
 
 class WorkerFailed(RuntimeError):
@@ -114,3 +121,61 @@ class WorkerProcess:
         if self.process.stdout is not None:
             self.process.stdout.close()
         self.stderr.close()
+
+
+def events(
+    works: Sequence[Callable[[Callable[[Any], None]], None]], stop: threading.Event, limit: float
+) -> Iterator[Any]:
+    """Runs each function on a thread of its own, and yields what they put, until all have returned.
+
+    What one raises is raised here. When the caller leaves, `stop` is set, and each thread gets so many seconds to end.
+    """
+    ends = object()
+    put: queue.Queue[Any] = queue.Queue()
+
+    def run(work: Callable[[Callable[[Any], None]], None]) -> None:
+        try:
+            work(put.put)
+        except BaseException as error:
+            put.put(error)
+        finally:
+            put.put(ends)
+
+    threads = [threading.Thread(target=run, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        running = len(threads)
+        while running:
+            event = put.get()
+            if event is ends:
+                running -= 1
+            elif isinstance(event, BaseException):
+                raise event
+            else:
+                yield event
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(limit)
+
+
+def answer(stream: TextIO, text: dict[str, Any]) -> None:
+    """Answers a request, in a worker."""
+    stream.write(json.dumps(text) + "\n")
+    stream.flush()
+
+
+def run_worker(serve: Callable[[TextIO], int]) -> None:
+    """Serves the requests of stdin, then ends this process, a worker, with the status that `serve` returns.
+
+    Answers go to the original stdout; other output goes to stderr.
+    """
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    status = serve(answers)
+    answers.close()
+    sys.stderr.flush()
+    os._exit(status)  # the end of the interpreter and of the device is not tested here

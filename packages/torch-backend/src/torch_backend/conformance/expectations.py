@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -47,6 +47,22 @@ class Expectation:
         return f"{self.check} {self.op} {self.dtype}"
 
 
+def entries(path: pathlib.Path, keys: set[str], needed: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields the entries of a file of expected failures, each with the words that name it in an error.
+
+    Raises:
+        ValueError: an entry without one of the needed keys, or with an unknown key.
+    """
+    for number, entry in enumerate(tomllib.loads(path.read_text()).get("expected", []), start=1):
+        where = f"{path}, [[expected]] number {number}"
+        unknown = set(entry) - keys
+        missing = {key for key in needed if not str(entry.get(key, "")).strip()}
+        if unknown or missing:
+            fault = f"unknown keys {sorted(unknown)}" if unknown else f"no {', '.join(sorted(missing))}"
+            raise ValueError(f"{where} has {fault}; keys are {sorted(keys)}")
+        yield where, entry
+
+
 def load(paths: Iterable[pathlib.Path], device: str, operators: Iterable[str] = ()) -> list[Expectation]:
     """The expectations of these files for a device type, its sets of operators and the installed version of PyTorch.
 
@@ -55,12 +71,7 @@ def load(paths: Iterable[pathlib.Path], device: str, operators: Iterable[str] = 
     """
     found, serving = [], list(operators)
     for path in paths:
-        for index, entry in enumerate(tomllib.loads(path.read_text()).get("expected", [])):
-            unknown = set(entry) - KEYS
-            missing = {key for key in ("check", "op", "reason") if not str(entry.get(key, "")).strip()}
-            if unknown or missing:
-                fault = f"unknown keys {sorted(unknown)}" if unknown else f"no {', '.join(sorted(missing))}"
-                raise ValueError(f"{path}, [[expected]] number {index + 1} has {fault}; keys are {sorted(KEYS)}")
+        for _, entry in entries(path, KEYS, ("check", "op", "reason")):
             expectation = Expectation(**entry)
             served = expectation.operators == "*" or any(matches(name, expectation.operators) for name in serving)
             if served and matches(device, expectation.device) and matches(TORCH_MINOR, expectation.torch):

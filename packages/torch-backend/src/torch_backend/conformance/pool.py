@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
-import queue
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch_backend._worker_process import GRACE, START_LIMIT, WorkerFailed, WorkerProcess
+from torch_backend._worker_process import GRACE, START_LIMIT, WorkerFailed, WorkerProcess, events
 from torch_backend.conformance.case import FAILED, Case, Result
 
 
@@ -62,40 +62,13 @@ class Pool:
     def run(self, cases: list[Case], stop: threading.Event) -> Iterator[Result]:
         """Yields the results as they come. After `stop` no further case begins."""
         pending = deque(cases)
-        results: queue.Queue[Result | BaseException | None] = queue.Queue()
         first, self._first = self._first, None
         count = max(1, min(self.count, len(cases)))
-
-        def work(worker: WorkerProcess | None) -> None:
-            try:
-                self._work(worker, pending, results, stop)
-            except BaseException as error:
-                results.put(error)
-            finally:
-                results.put(None)
-
-        threads = [
-            threading.Thread(target=work, args=(first if index == 0 else None,), daemon=True) for index in range(count)
-        ]
-        for thread in threads:
-            thread.start()
-        try:
-            running = count
-            while running:
-                result = results.get()
-                if result is None:
-                    running -= 1
-                elif isinstance(result, BaseException):
-                    raise result
-                else:
-                    yield result
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join(self.setup.case_limit + GRACE)
+        works = [functools.partial(self._work, first if index == 0 else None, pending, stop) for index in range(count)]
+        yield from events(works, stop, self.setup.case_limit + GRACE)
 
     def _work(
-        self, worker: WorkerProcess | None, pending: deque[Case], results: queue.Queue[Any], stop: threading.Event
+        self, worker: WorkerProcess | None, pending: deque[Case], stop: threading.Event, put: Callable[[Result], None]
     ) -> None:
         before: deque[str] = deque(maxlen=3)
         try:
@@ -121,7 +94,7 @@ class Pool:
                         seconds=round(seconds, 3),
                     )
                     result.extra["before it in the same process"] = list(before)
-                results.put(result)
+                put(result)
                 before.append(str(case))
                 if answer is None or answer["lost"]:
                     worker.close()

@@ -9,25 +9,16 @@ from __future__ import annotations
 import dataclasses
 import faulthandler
 import json
-import os
 import sys
-import warnings
-from typing import Any, TextIO
+from typing import TextIO
 
+from torch_backend._worker_process import DEVICE_LOST, answer, run_worker
 from torch_backend.conformance import databases
 from torch_backend.conformance.case import FAILED, Case
 from torch_backend.conformance.checks import list_cases
 from torch_backend.conformance.device import Device
 from torch_backend.conformance.execution import run_case
 from torch_backend.conformance.profiles import PROFILES
-
-# The exit status of a worker whose device does not compute any more. The parent starts another worker.
-DEVICE_LOST = 75
-
-
-def _answer(stream: TextIO, answer: dict[str, Any]) -> None:
-    stream.write(json.dumps(answer) + "\n")
-    stream.flush()
 
 
 def serve(answers: TextIO) -> int:
@@ -40,14 +31,14 @@ def serve(answers: TextIO) -> int:
         if not device.usable():
             raise RuntimeError(f"{first['device']} does not compute arange(4) + 1")
     except Exception as error:
-        _answer(answers, {"fatal": f"{type(error).__name__}: {error}"})
+        answer(answers, {"fatal": f"{type(error).__name__}: {error}"})
         return 2
-    _answer(answers, {"facts": device.facts()})
+    answer(answers, {"facts": device.facts()})
     for line in sys.stdin:
         request = json.loads(line)
         if "list_cases" in request:
             cases, without = list_cases(request["list_cases"], profile, first["seed"])
-            _answer(answers, {"cases": cases, "without": without})
+            answer(answers, {"cases": cases, "without": without})
             continue
         case = Case(*request["case"])
         limits = profile.limits(case.check)
@@ -59,23 +50,15 @@ def serve(answers: TextIO) -> int:
         faulthandler.cancel_dump_traceback_later()
         if lost:
             result.message += " (and the device does not compute any more)"
-        _answer(answers, {"result": result.to_json(), "lost": lost})
+        answer(answers, {"result": result.to_json(), "lost": lost})
         if lost:
             return DEVICE_LOST
     return 0
 
 
 def main() -> None:
-    """Serves requests, then ends the process. Answers go to the original stdout; other output goes to stderr."""
-    faulthandler.enable()
-    warnings.simplefilter("ignore")
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    status = serve(answers)
-    answers.close()
-    sys.stderr.flush()
-    # The shutdown of the interpreter and the device is not tested here.
-    os._exit(status)
+    """Serves requests, then ends the process."""
+    run_worker(serve)
 
 
 if __name__ == "__main__":

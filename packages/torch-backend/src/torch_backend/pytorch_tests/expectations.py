@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pathlib
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import torch
-
-from torch_backend.conformance.expectations import matches
+from torch_backend.conformance.expectations import TORCH_MINOR, entries, matches
 from torch_backend.pytorch_tests.result import TestName
 
 SHIPPED = pathlib.Path(__file__).with_name("expected.toml")
@@ -46,10 +43,6 @@ class Expectation:
         return f"{self.file} {self.test}"
 
 
-def minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
-
-
 def load(paths: Iterable[pathlib.Path], driver: str, source: str) -> list[Expectation]:
     """The expectations of these files for a driver, a version of the tests, and the installed PyTorch.
 
@@ -57,22 +50,16 @@ def load(paths: Iterable[pathlib.Path], driver: str, source: str) -> list[Expect
         ValueError: an entry without file, test, kind or reason, with another kind, or with an unknown key.
     """
     found = []
+    source_minor = ".".join(source.split(".")[:2])
     for path in paths:
-        for number, entry in enumerate(tomllib.loads(path.read_text()).get("expected", []), start=1):
-            unknown = set(entry) - KEYS
-            missing = {key for key in ("file", "test", "kind", "reason") if not str(entry.get(key, "")).strip()}
-            if unknown or missing:
-                fault = f"unknown keys {sorted(unknown)}" if unknown else f"no {', '.join(sorted(missing))}"
-                raise ValueError(f"{path}, [[expected]] number {number} has {fault}; keys are {sorted(KEYS)}")
+        for where, entry in entries(path, KEYS, ("file", "test", "kind", "reason")):
             if entry["kind"] not in KINDS:
-                raise ValueError(
-                    f"{path}, [[expected]] number {number} has the kind {entry['kind']!r}, not one of {[*KINDS]}"
-                )
+                raise ValueError(f"{where} has the kind {entry['kind']!r}, not one of {[*KINDS]}")
             expectation = Expectation(**entry)
             if (
                 matches(driver, expectation.driver)
-                and matches(minor(torch.__version__), expectation.torch)
-                and matches(minor(source), expectation.source)
+                and matches(TORCH_MINOR, expectation.torch)
+                and matches(source_minor, expectation.source)
             ):
                 found.append(expectation)
     return found

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
-import queue
 import sys
 import threading
 import time
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from torch_backend._worker_process import GRACE, WorkerFailed, WorkerProcess
+from torch_backend._worker_process import GRACE, WorkerFailed, WorkerProcess, events
 from torch_backend.pytorch_tests.checkout import Checkout
 from torch_backend.pytorch_tests.device_tests import variables
 from torch_backend.pytorch_tests.result import FAILED, Result, TestName
@@ -23,6 +23,10 @@ CHUNK = 100
 LIST_LIMIT = 600.0
 # What stands for a file that cannot be imported.
 IMPORT = "(import)"
+
+
+Event = Result | tuple[str, list[str]]  # a test's result; a file and all its tests
+Put = Callable[[Event], None]
 
 
 @dataclass(frozen=True)
@@ -94,37 +98,13 @@ class Pool:
         self.setup = setup
         self.count = count
         self._choose = choose
-        self._events: queue.Queue[Result | tuple[str, list[str]] | BaseException | None] = queue.Queue()
 
-    def run(self, schedule: Schedule, stop: threading.Event) -> Iterator[Result | tuple[str, list[str]]]:
+    def run(self, schedule: Schedule, stop: threading.Event) -> Iterator[Event]:
         """Yields (file, all its tests) when a file is listed, and results. After `stop` no further test begins."""
-        threads = [threading.Thread(target=self._work, args=(schedule, stop), daemon=True) for _ in range(self.count)]
-        for thread in threads:
-            thread.start()
-        try:
-            running = len(threads)
-            while running:
-                event = self._events.get()
-                if event is None:
-                    running -= 1
-                elif isinstance(event, BaseException):
-                    raise event
-                else:
-                    yield event
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join(self.setup.test_limit + GRACE)
+        works = [functools.partial(self._serve, schedule, stop)] * self.count
+        yield from events(works, stop, self.setup.test_limit + GRACE)
 
-    def _work(self, schedule: Schedule, stop: threading.Event) -> None:
-        try:
-            self._serve(schedule, stop)
-        except BaseException as error:
-            self._events.put(error)
-        finally:
-            self._events.put(None)
-
-    def _serve(self, schedule: Schedule, stop: threading.Event) -> None:
+    def _serve(self, schedule: Schedule, stop: threading.Event, put: Put) -> None:
         worker: WorkerProcess | None = None
         here: str | None = None
         try:
@@ -140,14 +120,14 @@ class Pool:
                         try:
                             worker = self._start(file)
                             chosen = self._choose(worker.first["tests"])
-                            self._events.put((file, worker.first["tests"]))
+                            put((file, worker.first["tests"]))
                         finally:
                             schedule.list_file(file, chosen)
                     else:
-                        worker = self._run(worker, file, tests, stop)
+                        worker = self._run(worker, file, tests, stop, put)
                 except WorkerFailed as error:
                     worker = None
-                    self._events.put(Result(TestName(file, IMPORT), FAILED, " ".join(str(error).split())[:600]))
+                    put(Result(TestName(file, IMPORT), FAILED, " ".join(str(error).split())[:600]))
         finally:
             if worker is not None:
                 worker.close()
@@ -163,7 +143,7 @@ class Pool:
         )
 
     def _run(
-        self, worker: WorkerProcess | None, file: str, tests: list[str], stop: threading.Event
+        self, worker: WorkerProcess | None, file: str, tests: list[str], stop: threading.Event, put: Put
     ) -> WorkerProcess | None:
         """Runs tests of a file. Returns the worker that is left."""
         limit = self.setup.test_limit
@@ -175,11 +155,11 @@ class Pool:
             answer = worker.ask({"test": test, "limit": limit}, limit + GRACE)
             name = TestName(file, test)
             if answer is not None:
-                self._events.put(Result(name=name, **answer["result"]))
+                put(Result(name=name, **answer["result"]))
             else:
                 seconds = time.monotonic() - start
                 how = worker.died(seconds, limit)
-                self._events.put(Result(name, FAILED, how.split("\n")[0], how, seconds=round(seconds, 3)))
+                put(Result(name, FAILED, how.split("\n")[0], how, seconds=round(seconds, 3)))
             if answer is None or answer["lost"]:
                 worker.close()
                 worker = None

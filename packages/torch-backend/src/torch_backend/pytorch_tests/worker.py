@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import faulthandler
 import json
-import os
 import pathlib
 import sys
 import time
 import traceback
 import unittest
-import warnings
 from typing import Any, TextIO
 
 import torch
 
+from torch_backend._worker_process import DEVICE_LOST, answer, run_worker
 from torch_backend.conformance.device import Device
 from torch_backend.pytorch_tests import device_tests
 from torch_backend.pytorch_tests.adaptations import adapt
 from torch_backend.pytorch_tests.device_tests import DeviceTest
 from torch_backend.pytorch_tests.result import FAILED, PASSED, SKIPPED, XFAILED
-
-# The exit status of a worker whose device does not compute any more. The parent starts another worker.
-DEVICE_LOST = 75
 
 
 class Observed(unittest.TestResult):
@@ -92,11 +88,6 @@ def run(test: DeviceTest, device: Device) -> dict[str, Any]:
     }
 
 
-def _answer(stream: TextIO, answer: dict[str, Any]) -> None:
-    stream.write(json.dumps(answer) + "\n")
-    stream.flush()
-
-
 def serve(answers: TextIO) -> int:
     """Answers requests until stdin ends."""
     first = json.loads(sys.stdin.readline())
@@ -111,33 +102,26 @@ def serve(answers: TextIO) -> int:
         module = device_tests.load(path)
         tests = {test.name: test for test in device_tests.device_tests(module, name)}
     except BaseException as error:  # a file may skip itself or call sys.exit
-        _answer(answers, {"fatal": f"{type(error).__name__}: {error}"})
+        answer(answers, {"fatal": f"{type(error).__name__}: {error}"})
         return 2
-    _answer(answers, {"facts": device.facts(), "adapted": added, "tests": list(tests)})
+    answer(answers, {"facts": device.facts(), "adapted": added, "tests": list(tests)})
     for line in sys.stdin:
         request = json.loads(line)
         faulthandler.dump_traceback_later(request["limit"], exit=True)
         result = run(tests[request["test"]], device)
         lost = result["outcome"] == FAILED and not device.usable()
         faulthandler.cancel_dump_traceback_later()
-        _answer(answers, {"result": result, "lost": lost})
+        answer(answers, {"result": result, "lost": lost})
         if lost:
             return DEVICE_LOST
     return 0
 
 
 def main() -> None:
-    """Serves requests, then ends the process. Answers go to the original stdout; other output goes to stderr."""
-    faulthandler.enable()
-    warnings.simplefilter("ignore")
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    sys.argv = sys.argv[:1]
+    """Serves requests, then ends the process."""
+    sys.argv = sys.argv[:1]  # PyTorch's tests read the arguments
     torch.set_num_threads(1)
-    status = serve(answers)
-    answers.close()
-    sys.stderr.flush()
-    os._exit(status)  # the end of the interpreter and of the device is not tested here
+    run_worker(serve)
 
 
 if __name__ == "__main__":
