@@ -15,14 +15,11 @@ cl_int add_transfer(const Functions &cl, cl_command_buffer_khr buffer, const Tra
 }
 
 cl_int add_call(const Functions &cl, Memory &memory, cl_command_buffer_khr buffer, const KernelCall &call,
-                cl_ulong number, const FailureWord &failures) {
+                uint64_t number, const FailureWord &failures) {
   uint64_t known = 0;
   cl_int code = memory.reach_blocks(call.get(), &known);
-  if (call.failure_argument && code == CL_SUCCESS) {
-    number <<= 8;
-    code = memory.set_pointer(call.get(), *call.failure_argument, failures.address());
-    if (code == CL_SUCCESS) code = cl.clSetKernelArg(call.get(), *call.failure_argument + 1, sizeof number, &number);
-  }
+  if (call.failure_argument && code == CL_SUCCESS)
+    code = failures.set_arguments(call.get(), *call.failure_argument, number);
   if (code != CL_SUCCESS) return code;
   return cl.clCommandNDRangeKernelKHR(buffer, nullptr, nullptr, call.get(), 3, nullptr, call.grid.global,
                                       call.grid.local, 0, nullptr, nullptr, nullptr);
@@ -61,7 +58,7 @@ cl_int record(const Functions &cl, Memory &memory, cl_command_queue queue, NodeL
   cl_int code = CL_SUCCESS;
   CommandBuffer made(cl, cl.clCreateCommandBufferKHR(1, &queue, properties, &code));
   const std::lock_guard lock(list.recording);
-  cl_ulong number = 0;
+  uint64_t number = 0;
   for (const Node &node : list.nodes) {
     ++number;
     for (const Transfer &one : node.transfers)

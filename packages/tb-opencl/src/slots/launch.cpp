@@ -118,12 +118,8 @@ tb_status launch(tb_driver *self, tb_stream *stream, tb_function *function, cons
   if (code != CL_SUCCESS) return self->failed(code, "setting an argument of a kernel");
 
   const std::lock_guard order(stream->mutex);
-  if (reports) {
-    const auto index = static_cast<cl_uint>(given + shares);
-    const cl_ulong number = (stream->launches + 1) << 8;
-    code = self->memory.set_pointer(function->kernel, index, stream->word->address());
-    if (code == CL_SUCCESS) code = cl.clSetKernelArg(function->kernel, index + 1, sizeof number, &number);
-  }
+  if (reports)
+    code = stream->word->set_arguments(function->kernel, static_cast<cl_uint>(given + shares), stream->launches + 1);
   cl_event event = nullptr;
   if (code == CL_SUCCESS)
     code = cl.clEnqueueNDRangeKernel(stream->queue, function->kernel, 3, nullptr, grid.global, grid.local, 0, nullptr,

@@ -24,6 +24,12 @@ FailureWord::~FailureWord() {
   memory_.free_own(word_);
 }
 
+cl_int FailureWord::set_arguments(cl_kernel kernel, cl_uint index, uint64_t launch) const {
+  const cl_ulong number = launch << 8;
+  const cl_int code = memory_.set_pointer(kernel, index, word_);
+  return code == CL_SUCCESS ? cl_.clSetKernelArg(kernel, index + 1, sizeof number, &number) : code;
+}
+
 uint64_t FailureWord::read() {
   if (!queue_) return __atomic_load_n(static_cast<uint64_t *>(word_), __ATOMIC_ACQUIRE);
   const std::lock_guard lock(mutex_);

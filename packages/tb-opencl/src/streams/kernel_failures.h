@@ -23,7 +23,8 @@ public:
   FailureWord(const FailureWord &) = delete;
   FailureWord &operator=(const FailureWord &) = delete;
 
-  void *address() const { return word_; }
+  // Sets the two arguments of a kernel, from `index` on, by which a failing check of that launch reports.
+  cl_int set_arguments(cl_kernel kernel, cl_uint index, uint64_t launch) const;
   uint64_t read();
   // True for the one caller that replaces `seen` by none.
   bool take(uint64_t seen);

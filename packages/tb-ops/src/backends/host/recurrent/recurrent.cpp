@@ -30,6 +30,7 @@ using OptionalTensor = std::optional<Tensor>;
 Tensor one_minus(const Tensor &a) { return at::_ops::rsub_Scalar::call(a, 1, 1); }
 Tensor sigmoid_slope(const Tensor &y) { return mul(one_minus(y), y); }
 Tensor tanh_slope(const Tensor &y) { return one_minus(mul(y, y)); }
+
 void sum_rows(Tensor &out, const Tensor &rows) {
   if (out.defined())
     copy_result(out, at::_ops::sum_dim_IntList::call(rows, c10::IntArrayRef({0}), false, std::nullopt));
