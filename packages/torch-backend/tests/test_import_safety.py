@@ -85,6 +85,17 @@ def test_autoload_off_leaves_torch_alone(script: Script) -> None:
     script(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
 
 
+def test_the_slot_of_outside_devices_is_left_to_another_backend(script: Script) -> None:
+    code = """
+    import torch, torch_backend
+    assert not hasattr(torch, "tb")
+    torch.utils.rename_privateuse1_backend("other")
+    assert torch.device("other").type == "other"
+    assert not torch_backend.doctor()
+    """
+    assert "PROBLEM: TB_REGISTER=0 leaves" in script(code, TB_REGISTER="0").stdout
+
+
 def test_import_opens_no_driver_and_starts_no_thread(script: Script) -> None:
     code = """
     import os, torch, tb_device

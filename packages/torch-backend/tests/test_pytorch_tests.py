@@ -11,14 +11,16 @@ import pytest
 from torch_backend.pytorch_tests import cli
 from torch_backend.pytorch_tests.checkout import Checkout
 from torch_backend.pytorch_tests.device_tests import without_device
-from torch_backend.pytorch_tests.expectations import load
+from torch_backend.pytorch_tests.expectations import beside, load
 from torch_backend.pytorch_tests.pool import Schedule, sample
 from torch_backend.pytorch_tests.report import skipped_by
 
 FILE = """
     import os, time
     import torch
-    from torch.testing._internal.common_device_type import instantiate_device_type_tests, dtypes, onlyCPU, onlyCUDA
+    from torch.testing._internal.common_device_type import (
+        instantiate_device_type_tests, dtypes, largeTensorTest, onlyCPU, onlyCUDA
+    )
     from torch.testing._internal.common_utils import TestCase, dtype_abbrs  # newer PyTorch has it elsewhere
 
     class TestSome(TestCase):
@@ -33,6 +35,15 @@ FILE = """
         @onlyCPU
         def test_cpu_alone(self, device):
             self.assertEqual(torch.device(device).type, "cpu")
+
+        @onlyCUDA
+        @largeTensorTest("1GB", "cuda")
+        def test_much_memory(self, device):
+            self.assertGreaterEqual(torch.get_device_module(device).mem_get_info()[0], 2**30)
+
+        @largeTensorTest("900000GB", "cuda")
+        def test_too_much_memory(self, device):
+            raise RuntimeError("this must not run")
 
         def test_wrong_everywhere(self, device):
             self.assertEqual(torch.ones(1, device=device), torch.zeros(1))
@@ -125,6 +136,40 @@ def test_a_failure_on_the_device_alone_fails_the_run_unless_it_is_explained(
     status, report = run(checkout, "test_torch", "--test", QUIET, "--expected", str(mine))
     assert status == 1
     assert "the entry test_torch TestSome.test_add* expects a failure, and 2 of its tests pass" in report["verdict"][0]
+
+
+def test_an_error_can_be_the_cause_of_failures_of_tests_that_pass_elsewhere(checkout: pathlib.Path) -> None:
+    mine = checkout.parent / "mine.toml"
+    mine.write_text('[[expected]]\nerror = "\'tb\' != \'cpu\'"\nkind = "names a device"\nreason = "it does"\n')
+    status, report = run(checkout, "test_torch", "--test", f"{QUIET},*here", "--expected", str(mine))
+    assert status == 0, report["verdict"]
+    assert report["files"]["test_torch"]["expected"] == 1
+    mine.write_text('[[expected]]\nkind = "pytorch"\nreason = "everything"\n')
+    with pytest.raises(ValueError, match="neither test nor error: it would cover every failure"):
+        load([mine], "cpu", "2.6.0")
+
+
+def test_large_tests_ask_the_memory_of_the_device(checkout: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TB_CPU_MEMORY", "4G")
+    status, report = run(checkout, "test_torch", "--test", "*memory")
+    assert (status, report["files"]["test_torch"]["passed"], report["skipped by"]) == (0, 1, {"memory": 1})
+
+
+def test_failed_tests_run_again_where_they_are_asked_for(checkout: pathlib.Path) -> None:
+    run(checkout, "test_torch", "--test", "*add*,*here")
+    file = checkout / "test" / "test_torch.py"
+    file.write_text(
+        file.read_text().replace('type, "cpu")\n\n    def test_skipped', 'type[:0], "")\n\n    def test_skipped')
+    )
+    assert run(checkout, "test_torch", "--test", "*add*,*here")[0] == 1
+    status, report = run(checkout, "test_torch", "--test", "*add*,*here", "--retry")
+    assert (status, report["files"]["test_torch"]["passed"]) == (0, 3)
+
+
+def test_a_vendors_entries_are_beside_his_driver(tmp_path: pathlib.Path) -> None:
+    assert beside("") == beside(str(tmp_path / "libmychip.so")) == []
+    (tmp_path / "pytorch_tests.toml").touch()
+    assert beside(str(tmp_path / "libmychip.so")) == [tmp_path / "pytorch_tests.toml"]
 
 
 def test_a_crash_and_a_hang_are_the_result_of_their_test(

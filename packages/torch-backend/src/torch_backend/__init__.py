@@ -5,11 +5,17 @@ before or after `import torch`. Neither fails because of a driver, a version or 
 raises the reason, and `python -m torch_backend` prints it.
 """
 
+import os
 import sys
 
 
 def _autoload() -> None:
-    """Registers `tb` with PyTorch. Called by `import torch`; never raises; may be called again and recursively."""
+    """Registers `tb` with PyTorch. Called by `import torch`; never raises; may be called again and recursively.
+
+    With TB_REGISTER=0 it does nothing: PyTorch has one slot for outside devices, and another backend takes it.
+    """
+    if os.environ.get("TB_REGISTER") == "0":
+        return
     # Defined before anything is imported: if `import torch_backend` comes first, PyTorch calls it while this module is
     # still being loaded.
     try:

@@ -25,6 +25,8 @@ def doctor(file: TextIO | None = None) -> bool:
 def _first_use() -> str | None:
     import torch
 
+    if os.environ.get("TB_REGISTER") == "0":
+        return "TB_REGISTER=0 leaves PyTorch's slot for outside devices to another backend. Unset it to have tb"
     try:
         import torch_backend  # noqa: F401  (PyTorch may not have loaded it)
 

@@ -39,8 +39,8 @@ def _claim_name() -> None:
         owner = getattr(getattr(torch, name, None), "__name__", "unknown module")
         text = (
             f"torch.device('tb') is not available in this process: PyTorch has one slot for outside devices, and the "
-            f"backend '{name}' ({owner}) took it first. Uninstall one of the two, or set "
-            f"TORCH_DEVICE_BACKEND_AUTOLOAD=0 and import the one you want."
+            f"backend '{name}' ({owner}) took it first. Uninstall one of the two, or set TB_REGISTER=0 to have "
+            f"'{name}' alone, or TORCH_DEVICE_BACKEND_AUTOLOAD=0 and import torch_backend to have tb."
         )
         _warn(text)
         raise RuntimeError(text)

@@ -27,6 +27,11 @@ GRACE = 10.0
 DEVICE_LOST = 75
 
 
+def slot_for(device: str) -> dict[str, str]:
+    """The variable with which a process leaves PyTorch's slot for outside devices to the backend of this device."""
+    return {} if device.split(":")[0] in ("tb", "lazy") else {"TB_REGISTER": "0"}
+
+
 class WorkerFailed(RuntimeError):
     """A worker cannot start or cannot list the cases; the text says why."""
 

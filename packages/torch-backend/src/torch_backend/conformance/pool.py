@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch_backend._worker_process import GRACE, START_LIMIT, WorkerFailed, WorkerProcess, events
+from torch_backend._worker_process import GRACE, START_LIMIT, WorkerFailed, WorkerProcess, events, slot_for
 from torch_backend.conformance.case import FAILED, Case, Result
 
 
@@ -32,7 +32,7 @@ def start_worker(setup: Setup) -> WorkerProcess:
     """A worker that is ready for cases."""
     request = {name: getattr(setup, name) for name in ("device", "profile", "seed", "case_limit", "samples")}
     # The CPU driver has two devices, for checks of tensors on different ones.
-    environment = {"TB_CPU_DEVICES": "2"} | os.environ | {"OMP_NUM_THREADS": "1"}
+    environment = {"TB_CPU_DEVICES": "2"} | os.environ | {"OMP_NUM_THREADS": "1"} | slot_for(setup.device)
     return WorkerProcess(setup.command, request, environment=environment)
 
 

@@ -9,13 +9,13 @@ import sys
 import threading
 from typing import Any
 
+import tb_device
 import torch
 from tb_device.console import WIDTH
 
-from torch_backend.conformance.device import Device
 from torch_backend.conformance.expectations import matches
 from torch_backend.pytorch_tests.checkout import Checkout
-from torch_backend.pytorch_tests.expectations import SHIPPED, load
+from torch_backend.pytorch_tests.expectations import SHIPPED, beside, load
 from torch_backend.pytorch_tests.page import page
 from torch_backend.pytorch_tests.pool import Pool, Schedule, Setup, sample
 from torch_backend.pytorch_tests.progress import Progress
@@ -45,6 +45,7 @@ def _arguments() -> argparse.ArgumentParser:
         help="where the log and the reports are written, and a stopped run goes on (default %(default)s)",
     )
     parser.add_argument("--restart", action="store_true", help="forget the results of an earlier run in that folder")
+    parser.add_argument("--retry", action="store_true", help="run the tests that failed in that folder again")
     parser.add_argument(
         "--expected",
         type=pathlib.Path,
@@ -59,12 +60,13 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def _driver(device: Device) -> str:
-    """The driver below the device; the type of the device where that has no drivers."""
-    try:
-        return str(device.module.get_device_properties(0).driver)
-    except Exception:
-        return device.device.type
+def _driver(device: str) -> tuple[str, list[pathlib.Path]]:
+    """The driver below tb, and its vendor's expected failures beside its library; another device's type, and none."""
+    if device.split(":")[0] != "tb":
+        return device.split(":")[0], []
+    name = str(torch.get_device_module("tb").get_device_properties(0).driver)
+    [path] = [candidate.path for candidate in tb_device.drivers() if candidate.chosen]
+    return name, beside(path)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -76,8 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         checkout = Checkout(options.source)
         files = checkout.files(options.files)
-        driver = _driver(Device(options.device))
-        expectations = load([SHIPPED, *options.expected], driver, checkout.version)
+        driver, of_vendor = _driver(options.device)
+        expectations = load([SHIPPED, *of_vendor, *options.expected], driver, checkout.version)
         run: dict[str, Any] = {
             "device": options.device,
             "driver": driver,
@@ -92,6 +94,8 @@ def main(arguments: list[str] | None = None) -> int:
     def choose(tests: list[str]) -> list[str]:
         return sample([test for test in tests if matches(test, options.test)], options.sample, options.seed)
 
+    if options.retry:
+        log.forget_failures()
     report = Report(expectations)
     chosen = {file: choose(log.listed[file]) for file in files if file in log.listed}
     left = {file: [test for test in tests if (file, test) not in log.results] for file, tests in chosen.items()}

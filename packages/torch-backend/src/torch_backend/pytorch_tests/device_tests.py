@@ -1,6 +1,6 @@
 """What makes PyTorch's test files take a PrivateUse1 device, and the tests that a file then has for it.
 
-All of it is by PyTorch's public hooks for outside devices, but for the last:
+All of it is by PyTorch's public hooks for outside devices, but for the last two:
 
 * `PrivateUse1TestBase` is instantiated for each generic class. PYTORCH_TESTING_DEVICE_FOR_CUSTOM adds it also where a
   file names the types of devices that a class is for (`only_for`, `except_for`).
@@ -10,6 +10,8 @@ All of it is by PyTorch's public hooks for outside devices, but for the last:
   what fails on CUDA for that reason is an expected failure here.
 * What is for the CPU alone (`onlyCPU`, `only_for="cpu"`) no accelerator runs. The hooks would let it run, so both
   names are replaced in PyTorch's module.
+* `largeTensorTest` knows the memory of cuda and xpu alone. Its question is answered for the device under test, also
+  where it names cuda.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+
+import torch
 
 from torch_backend.pytorch_tests.adaptations import adapted
 
@@ -52,6 +56,7 @@ def take_device() -> None:
     base.bypass_device_restrictions = True
     base.setUpClass()  # from here on its device_type is the backend's name, and so are the names of all classes
     testing.onlyCPU = only_cpu
+    testing._has_sufficient_memory = _knows_memory_of(base.device_type, testing._has_sufficient_memory)
     testing.instantiate_device_type_tests = _not_for_the_cpu_alone(testing.instantiate_device_type_tests)
 
 
@@ -65,6 +70,21 @@ def only_cpu(test: Callable[..., Any]) -> Callable[..., Any]:
         return test(self, *arguments, **named)
 
     return checked
+
+
+def _knows_memory_of(device_type: str, known: Callable[[Any, int], bool]) -> Callable[[Any, int], bool]:
+    """`_has_sufficient_memory` (bytes are free), answered by the device under test for all devices but the CPU."""
+
+    def has_memory(device: Any, size: int) -> bool:
+        if torch.device(device).type == "cpu":
+            return known(device, size)
+        try:
+            free, _ = torch.get_device_module(device_type).mem_get_info()
+        except Exception as error:
+            raise unittest.SkipTest(f"Insufficient {device_type} memory: it is unknown ({error})") from error
+        return bool(free >= size)
+
+    return has_memory
 
 
 def _not_for_the_cpu_alone(instantiate: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from torch_backend._worker_process import GRACE, WorkerFailed, WorkerProcess, events
+from torch_backend._worker_process import GRACE, WorkerFailed, WorkerProcess, events, slot_for
 from torch_backend.pytorch_tests.checkout import Checkout
 from torch_backend.pytorch_tests.device_tests import variables
 from torch_backend.pytorch_tests.result import FAILED, Result, TestName
@@ -37,6 +37,9 @@ class Setup:
     device: str
     test_limit: float
     command: tuple[str, ...] = (sys.executable, "-m", "torch_backend.pytorch_tests.worker")
+
+    def variables(self) -> dict[str, str]:
+        return variables(self.device) | slot_for(self.device)
 
 
 def sample(tests: list[str], count: int, seed: int) -> list[str]:
@@ -137,7 +140,7 @@ class Pool:
         return WorkerProcess(
             self.setup.command,
             {"path": str(path), "device": self.setup.device},
-            environment=os.environ | variables(self.setup.device) | {"OMP_NUM_THREADS": "1"},
+            environment=os.environ | self.setup.variables() | {"OMP_NUM_THREADS": "1"},
             folder=self.setup.checkout.tests,
             limit=LIST_LIMIT,
         )

@@ -84,7 +84,8 @@ class Report:
         if result.outcome == PASSED:
             tally.passed += 1
             for entry in entries:
-                self.passes_of[entry].append(result)
+                if entry.names_tests:
+                    self.passes_of[entry].append(result)
             return None
         assert result.outcome == FAILED
         if result.cpu == FAILED:

