@@ -281,6 +281,13 @@ def test_shapes_and_types_are_refused_at_the_call_when_the_types_are_known(name:
     torch.accelerator.synchronize()
 
 
+def test_the_weight_of_bags_is_a_matrix() -> None:
+    for device in ("cpu", "tb"):
+        bags = torch.zeros(2, 2, 2, device=device), torch.zeros(4, dtype=torch.int64, device=device), BAGS.to(device)
+        with pytest.raises(RuntimeError, match="weight has to be a 2D Tensor, but got Tensor of dimension 3"):
+            torch.embedding_bag(*bags)
+
+
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32])
 def test_indices_of_bags_are_converted_as_on_the_cpu(dtype: torch.dtype) -> None:
     indices, weight = torch.tensor([1, 0, 1], dtype=dtype), torch.randn(3, 4)

@@ -13,13 +13,15 @@ from building.packages import ROOT
 from building.testing import EVERYTHING, PACKAGES, wheels
 
 BUILD = ROOT / "build" / "pytorch-tests"
+# Of the CPU driver's device. Tests that need more are skipped, on machines of any size.
+MEMORY = "8G"
 # What PyTorch's tests import besides.
 NEEDS = ["expecttest", "hypothesis", "numpy", "psutil", "pyyaml", "scipy", "networkx"]
 
 
 @nox.session(name="pytorch-tests")
 def pytorch_tests(session: nox.Session) -> None:
-    """PyTorch's own test files. `-- FILE...`, `-- --driver NAME`, `-- --quick`, `-- --source FOLDER`.
+    """PyTorch's own test files. `-- FILE...`, `-- --driver NAME`, `-- --quick`, `-- --source FOLDER`, `-- --broken`.
 
     Without --source the tests are those of a source package of Debian, which is fetched by apt (27 MB). Other arguments
     are those of `python -m torch_backend.pytorch_tests`. A run that was stopped goes on; --restart begins again.
@@ -27,6 +29,7 @@ def pytorch_tests(session: nox.Session) -> None:
     parser = argparse.ArgumentParser(prog="nox -s pytorch-tests --", description=pytorch_tests.__doc__)
     parser.add_argument("--source", type=pathlib.Path, metavar="FOLDER", help="a checkout of PyTorch")
     parser.add_argument("--driver", default="cpu", metavar="NAME", help="as TB_DRIVER has it (default cpu)")
+    parser.add_argument("--broken", action="store_true", help="whether each of five broken kernels is found")
     chosen, rest = parser.parse_known_args(session.posargs)
     BUILD.mkdir(parents=True, exist_ok=True)
     try:
@@ -36,6 +39,12 @@ def pytorch_tests(session: nox.Session) -> None:
     environment = Environment("pytorch-tests", torch=True).prepare(
         session, [*EVERYTHING, *NEEDS], wheels(session, PACKAGES)
     )
-    results = BUILD / f"{pathlib.Path(chosen.driver).stem}{'-quick' if '--quick' in rest else ''}"
-    command = ["python", "-m", "torch_backend.pytorch_tests", "--source", str(source), "--results", str(results), *rest]
-    environment.run(session, *command, env={"TB_DRIVER": chosen.driver})
+    command = ["torch_backend.pytorch_tests", "--source", str(source), *rest]
+    variables = {"TB_DRIVER": chosen.driver, "TB_CPU_MEMORY": MEMORY}
+    if chosen.broken:
+        command = ["broken_kernels", str(BUILD / "broken"), *command, "--restart", "--exitfirst"]
+        variables |= {"PYTHONPATH": str(ROOT / "tools")}
+    else:
+        folder = pathlib.Path(chosen.driver).stem + ("-quick" if "--quick" in rest else "")
+        command += ["--results", str(BUILD / folder)]
+    environment.run(session, "python", "-m", *command, env=variables)

@@ -45,6 +45,7 @@ def _arguments() -> argparse.ArgumentParser:
         help="where the log and the reports are written, and a stopped run goes on (default %(default)s)",
     )
     parser.add_argument("--restart", action="store_true", help="forget the results of an earlier run in that folder")
+    parser.add_argument("-x", "--exitfirst", action="store_true", help="begin no test after the first failure")
     parser.add_argument("--retry", action="store_true", help="run the tests that failed in that folder again")
     parser.add_argument(
         "--expected",
@@ -115,6 +116,9 @@ def main(arguments: list[str] | None = None) -> int:
                 log.add(event)
                 failure = report.add(event)
                 progress.count(failure)
+                if failure and options.exitfirst and not stop.is_set():
+                    stop.set()
+                    print("the first failure: the same command goes on where this run stopped")
             else:
                 log.list_file(*event)
                 progress.list_file(len(choose(event[1])))

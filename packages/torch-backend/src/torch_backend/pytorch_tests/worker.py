@@ -36,9 +36,11 @@ class Observed(unittest.TestResult):
             self.outcome, self.text, self.trace = outcome, text, trace
 
     def _note_error(self, error: Any) -> None:
-        lines = traceback.format_exception_only(error[0], error[1])
+        text = _in_one_line(error[1])
+        if error[1].__cause__ is not None:
+            text = f"{text[:300]} (from {_in_one_line(error[1].__cause__)})"
         trace = "".join(traceback.format_exception(*error))
-        self._note(FAILED, " ".join("".join(lines).split())[:600], trace[-4000:])
+        self._note(FAILED, text[:600], trace[-4000:])
 
     def addError(self, test: Any, err: Any) -> None:
         self._note_error(err)
@@ -58,6 +60,10 @@ class Observed(unittest.TestResult):
 
     def addUnexpectedSuccess(self, test: Any) -> None:
         self._note(FAILED, "unexpected success: PyTorch expects a failure")
+
+
+def _in_one_line(error: BaseException) -> str:
+    return " ".join("".join(traceback.format_exception_only(error)).split())
 
 
 def observe(case: type[unittest.TestCase], method: str) -> Observed:

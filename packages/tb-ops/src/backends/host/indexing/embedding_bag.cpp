@@ -26,6 +26,7 @@ void check_bags(const Tensor &weight, const Tensor &indices, const Tensor &offse
               "input has to be a 1D or 2D Tensor, but got Tensor of dimension ", indices.dim());
   if (indices.dim() == 1)
     TORCH_CHECK(offsets.dim() == 1, "offsets has to be a 1D Tensor, but got Tensor of dimension ", offsets.dim());
+  TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim());
   const at::TensorArg weight_argument(weight, "weight", 1);
   if (const c10::ScalarType type = c10::promoteTypes(indices.scalar_type(), offsets.scalar_type());
       type != c10::kLong && type != c10::kInt) { // as the kernel converts them
@@ -33,7 +34,6 @@ void check_bags(const Tensor &weight, const Tensor &indices, const Tensor &offse
     at::checkScalarTypes("embedding_bag", at::TensorArg(offsets, "offsets", 1), {c10::kLong, c10::kInt});
   }
   at::checkScalarTypes("embedding_bag", weight_argument, {c10::kHalf, c10::kBFloat16, c10::kFloat, c10::kDouble});
-  at::checkDim("embedding_bag", weight_argument, 2);
   if (sample_weights && sample_weights->defined()) {
     TORCH_CHECK(mode == mode_sum, "embedding_bag: per_sample_weights only supported with mode='sum'");
     at::checkSameType("embedding_bag", weight_argument, at::TensorArg(*sample_weights, "per_sample_weights", 1));

@@ -1,0 +1,82 @@
+"""Five wrong kernels. Each function is an entry point of the group torch.backends: it breaks tb in its process.
+
+They are wrong as kernels are wrong: at an edge, for one argument, in one term. Most calls give right results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_kept: list[torch.library.Library] = []
+
+
+def _replace(operator: str, kernel: Callable[..., Any]) -> None:
+    import torch_backend  # noqa: F401  (its kernels precede this one)
+
+    torch.get_device_module("tb").init()
+    library = torch.library.Library("aten", "IMPL")
+    library.impl(operator, kernel, "PrivateUse1", allow_override=True)
+    _kept.append(library)
+
+
+def arithmetic() -> None:
+    """A subtraction that leaves out the last element of 8 and more."""
+
+    def kernel(self: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+        result = torch.sub(self.cpu(), other.cpu(), alpha=alpha)
+        if result.numel() >= 8:
+            result.view(-1)[-1:] = 0
+        return result.to("tb")
+
+    _replace("sub.Tensor", kernel)
+
+
+def indexing() -> None:
+    """Indices that count negative ones from the end but one."""
+
+    def wrong(index: Tensor) -> Tensor:
+        masks = index.dtype in (torch.bool, torch.uint8)
+        return index if masks else torch.where(index < 0, index - 1, index)
+
+    def kernel(self: Tensor, indices: list[Tensor | None]) -> Tensor:
+        on_cpu = [None if index is None else wrong(index.cpu()) for index in indices]
+        return torch.ops.aten.index.Tensor(self.cpu(), on_cpu).to("tb")
+
+    _replace("index.Tensor", kernel)
+
+
+def views() -> None:
+    """Views that begin one element late where they are transposed and have an offset."""
+
+    def kernel(self: Tensor, size: list[int], stride: list[int], storage_offset: int | None = None) -> Tensor:
+        offset = self.storage_offset() if storage_offset is None else storage_offset
+        transposed = len(stride) > 1 and stride[0] == 1 and stride[-1] > 1
+        view = self.detach()
+        return view.set_(view.untyped_storage(), offset - (transposed and offset > 0), size, stride)
+
+    _replace("as_strided", kernel)
+
+
+def random() -> None:
+    """Normal numbers whose standard deviation is always 1."""
+
+    def kernel(self: Tensor, mean: float = 0, std: float = 1, *, generator: torch.Generator | None = None) -> Tensor:
+        return self.copy_(torch.empty(self.shape, dtype=self.dtype).normal_(mean, 1))
+
+    _replace("normal_", kernel)
+
+
+def autograd() -> None:
+    """A gradient of log_softmax without its sum."""
+
+    def kernel(grad_output: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+        return grad_output.to(input_dtype).clone()
+
+    _replace("_log_softmax_backward_data", kernel)
+
+
+FAULTS = (arithmetic, indexing, views, random, autograd)
