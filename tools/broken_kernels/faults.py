@@ -18,8 +18,8 @@ def _replace(operator: str, kernel: Callable[..., Any]) -> None:
     import torch_backend  # noqa: F401  (its kernels precede this one)
 
     torch.get_device_module("tb").init()
-    library = torch.library.Library("aten", "IMPL")
-    library.impl(operator, kernel, "PrivateUse1", allow_override=True)
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    library.impl(operator, kernel, "PrivateUse1", allow_override=True)  # type: ignore[no-untyped-call]
     _kept.append(library)
 
 
@@ -44,7 +44,8 @@ def indexing() -> None:
 
     def kernel(self: Tensor, indices: list[Tensor | None]) -> Tensor:
         on_cpu = [None if index is None else wrong(index.cpu()) for index in indices]
-        return torch.ops.aten.index.Tensor(self.cpu(), on_cpu).to("tb")
+        result: Tensor = torch.ops.aten.index.Tensor(self.cpu(), on_cpu)
+        return result.to("tb")
 
     _replace("index.Tensor", kernel)
 

@@ -15,6 +15,8 @@ from building.testing import EVERYTHING, PACKAGES, wheels
 BUILD = ROOT / "build" / "pytorch-tests"
 # Of the CPU driver's device. Tests that need more are skipped, on machines of any size.
 MEMORY = "8G"
+DRIVERS = ("cpu", "sim", "opencl")
+PAGE = ROOT / "docs" / "results" / "pytorch-tests.md"
 # What PyTorch's tests import besides.
 NEEDS = ["expecttest", "hypothesis", "numpy", "psutil", "pyyaml", "scipy", "networkx"]
 
@@ -30,6 +32,7 @@ def pytorch_tests(session: nox.Session) -> None:
     parser.add_argument("--source", type=pathlib.Path, metavar="FOLDER", help="a checkout of PyTorch")
     parser.add_argument("--driver", default="cpu", metavar="NAME", help="as TB_DRIVER has it (default cpu)")
     parser.add_argument("--broken", action="store_true", help="whether each of five broken kernels is found")
+    parser.add_argument("--record", action="store_true", help=f"write {PAGE.relative_to(ROOT)} of all drivers that ran")
     chosen, rest = parser.parse_known_args(session.posargs)
     BUILD.mkdir(parents=True, exist_ok=True)
     try:
@@ -47,4 +50,15 @@ def pytorch_tests(session: nox.Session) -> None:
     else:
         folder = pathlib.Path(chosen.driver).stem + ("-quick" if "--quick" in rest else "")
         command += ["--results", str(BUILD / folder)]
-    environment.run(session, "python", "-m", *command, env=variables)
+    try:
+        environment.run(session, "python", "-m", *command, env=variables)
+    finally:
+        if chosen.record:
+            _record(session, environment)
+
+
+def _record(session: nox.Session, environment: Environment) -> None:
+    """Writes the page of results from the reports of all drivers."""
+    reports = [str(path) for driver in DRIVERS if (path := BUILD / driver / "report.json").exists()]
+    with PAGE.open("w") as page:
+        environment.run(session, "python", "-m", "torch_backend.pytorch_tests.results_page", *reports, stdout=page)

@@ -131,6 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
     finally:
         log.close()
     run["seconds"] = round(progress.seconds)
+    report.listed = {file: len(log.listed[file]) for file in files if file in log.listed}
     (options.results / "report.json").write_text(json.dumps(report.to_json(run), indent=1) + "\n")
     (options.results / "page.md").write_text(page(report, run))
     _summary(report, options.results)

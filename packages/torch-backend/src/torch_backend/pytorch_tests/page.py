@@ -8,11 +8,9 @@ from typing import Any
 from torch_backend.conformance.page import cell
 from torch_backend.pytorch_tests.expectations import KINDS
 from torch_backend.pytorch_tests.report import Report
+from torch_backend.pytorch_tests.results_page import EXPLANATION
 
-EXPLANATION = """\
-*Executed* are the tests that ran on the device. Of these, *decided* are the ones that stock CPU passes or does not
-have, and that PyTorch does not expect to fail. *Expected* failures have an entry with a reason. *CPU too* fail on stock
-CPU in the same environment. *Native* ran without an operator on the CPU."""
+NATIVE = " *Native* ran without an operator on the CPU."
 
 
 def page(report: Report, run: dict[str, Any]) -> str:
@@ -20,7 +18,7 @@ def page(report: Report, run: dict[str, Any]) -> str:
     verdict = report.verdict()
     lines = [f"# PyTorch's own tests on {run['device']}: {'failed' if verdict else 'passed'}", ""]
     lines += [f"- {name}: {value}" for name, value in run.items()]
-    lines += ["", *(f"- {reason}" for reason in verdict), "", EXPLANATION, ""]
+    lines += ["", *(f"- {reason}" for reason in verdict), "", EXPLANATION + NATIVE, ""]
     lines += ["| file | executed | decided | passed | failed | expected | CPU too | native | skipped |"]
     lines += ["|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for file, tally in sorted(report.tallies.items()):
@@ -44,10 +42,8 @@ def page(report: Report, run: dict[str, Any]) -> str:
         lines += [
             f"| {len(group)} | {cell(text)} | {group[0].name} |" for text, group in report.causes(report.failures)
         ]
-    expected = [pair for tally in report.tallies.values() for pair in tally.expected]
-    if expected:
+    if entries := report.entries():
         lines += ["", "## Expected failures", "", "| tests | entry | kind | reason |", "|---:|---|---|---|"]
-        entries = Counter(entry for _, entry in expected)
         lines += [
             f"| {count} | {entry} | {KINDS[entry.kind]} | {cell(entry.reason)} |"
             for entry, count in entries.most_common()

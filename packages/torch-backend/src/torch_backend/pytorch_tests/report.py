@@ -65,6 +65,7 @@ class Report:
         self.tallies: dict[str, Tally] = defaultdict(Tally)
         self.fallbacks: Counter[str] = Counter()
         self.passes_of: dict[Expectation, list[Result]] = defaultdict(list)
+        self.listed: dict[str, int] = {}  # how many tests each file has for the device
 
     def add(self, result: Result) -> str | None:
         """Counts a result. Returns the text of a failure in one line, else None."""
@@ -114,6 +115,14 @@ class Report:
                 found[skipped_by(reason)] += count
         return found
 
+    def failed_here(self) -> list[Result]:
+        """Failures on the device, expected or not."""
+        return self.failures + [result for tally in self.tallies.values() for result, _ in tally.expected]
+
+    def entries(self) -> Counter[Expectation]:
+        """How many failures each entry explains."""
+        return Counter(entry for tally in self.tallies.values() for _, entry in tally.expected)
+
     def causes(self, results: list[Result]) -> list[tuple[str, list[Result]]]:
         """Failures whose texts are equal except for numbers and shapes, most frequent first."""
         groups: dict[str, list[Result]] = defaultdict(list)
@@ -142,6 +151,7 @@ class Report:
             "verdict": verdict,
             "files": {
                 file: {
+                    "listed": self.listed.get(file),
                     "executed": tally.executed,
                     "decided": tally.decided,
                     "passed": tally.passed,
@@ -156,5 +166,11 @@ class Report:
                 for file, tally in self.tallies.items()
             },
             "skipped by": dict(self.skips().most_common()),
+            "failures": [{"test": str(result.name), "text": result.text} for result in self.failures],
+            "expected": [
+                {"entry": str(entry), "kind": entry.kind, "reason": entry.reason, "tests": count}
+                for entry, count in self.entries().most_common()
+            ],
+            "crashes and hangs": sum(result.text.startswith(("crash:", "hang:")) for result in self.failed_here()),
             "fallbacks": dict(self.fallbacks.most_common()),
         }
