@@ -277,6 +277,18 @@ def test_a_bag_of_embeddings_with_sparse_gradients_trains_as_on_the_cpu() -> Non
     assert_bit_identical(grads[0].coalesce(), grads[1].coalesce())
 
 
+def test_a_compressed_result_has_the_elements_that_it_needs() -> None:
+    """Where out= has fewer or more of them, or another shape."""
+    for shape, filled in (((4, 4), 0.0), ((4, 4), 1.0), ((2, 6), 1.0)):
+        results = []
+        for device in ("cpu", "tb"):
+            matrix = sparse("csr", device)
+            out = torch.full(shape, filled, device=device).to_sparse_csr()
+            torch.addmm(matrix, matrix, matrix, out=out)
+            results.append(out)
+        assert_bit_identical(*results)
+
+
 def test_sparse_tensors_on_memory_that_the_host_cannot_read(run_python: RunPython) -> None:
     code = """
         import torch

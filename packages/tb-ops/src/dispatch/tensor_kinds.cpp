@@ -1,5 +1,6 @@
 // Runs PyTorch's kernels for sparse and nested tensors, on the device where they call other operators on the dense
 // tensors inside, and on the CPU's copies where they read memory themselves.
+#include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/record_function.h>
 
@@ -86,7 +87,10 @@ public:
     for (const Pair &pair : pairs_)
       if (pair.copy.is_same(copy)) {
         if (is_dense(copy) && copy.sizes() != pair.here.sizes()) pair.here.resize_(copy.sizes());
-        pair.here.copy_(copy);
+        const bool compressed = at::sparse_csr::is_sparse_compressed(copy);
+        const at::Tensor moved = compressed ? copy.to(pair.here.device()) : copy;
+        if (compressed) pair.here.resize_as_sparse_(moved); // copy_ changes neither their shape nor their number
+        pair.here.copy_(moved);
       }
   }
   at::Tensor back(const at::Tensor &result) {
