@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import subprocess
+import sys
 
 import pytest
 from building import green_runs
@@ -143,3 +145,15 @@ def test_this_repository_has_parts_for_all_its_tests_and_their_inputs_are_there(
     with pytest.raises(KeyError):
         changed(["nothing of this name"])
     assert RECORD.parts[0] == ".ci"
+
+
+def test_the_gate_names_parts_that_there_are() -> None:
+    """One that it cannot know would never run."""
+    text = (ROOT / RECORD.parent / "run").read_text()
+    named = set(re.findall(r"(?:\bpart|\bturn|green note) ([a-z][a-z-]+)", text))
+    assert {"docs", "opencl", "pytorch-tests", "sanitize"} <= named
+    assert named <= set(parts())
+    command = [sys.executable, "-m", "building.green_runs", "chosen", "no-such-part"]
+    done = subprocess.run(command, cwd=ROOT / "tools", capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "error: no part of the gate is called no-such-part" in done.stderr

@@ -88,6 +88,8 @@ def parts(root: pathlib.Path = ROOT) -> dict[str, Part]:
         Part("contract", tuple(kit)),
         Part("mutants", tuple(kit)),
         Part("schemas", (*MEANS, "packages/tb-ops")),
+        Part("opencl", (*MEANS, "packages", "tools/opencl", "tools/examples")),
+        Part("pytorch-tests", (*MEANS, "packages")),
         Part("nvrtc", (".ci/run", "tools/checks/nvrtc_check.py", *NVRTC_INPUTS)),
         Part("docs", (*MEANS, "packages", "tools", *PAGES)),
         Part("sanitize", (*MEANS, "packages", "tests/sim_vendor")),
@@ -164,7 +166,13 @@ def keep(noted: pathlib.Path, begun: pathlib.Path, root: pathlib.Path = ROOT) ->
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["chosen", *names]:  # exit status 0: at least one is to run; prints them
+        case [
+            "chosen",
+            *names,
+        ]:  # exit status 0: at least one is to run; 1: none is; 2: there is no such part
+            if unknown := [name for name in names if name not in parts()]:
+                print(f"error: no part of the gate is called {', '.join(unknown)}", file=sys.stderr)
+                sys.exit(2)
             print(*(found := chosen(names)))
             sys.exit(not found)
         case ["turn", *names]:

@@ -16,6 +16,9 @@ BUILD = ROOT / "build" / "pytorch-tests"
 # Of the CPU driver's device. Tests that need more are skipped, on machines of any size.
 MEMORY = "8G"
 DRIVERS = ("cpu", "sim", "opencl")
+# What the gate runs, in two minutes.
+OF_GATE = ["test_torch", "test_view_ops", "test_indexing", "test_sort_and_select", "test_reductions", "test_autograd"]
+OF_GATE += ["--sample", "40", "--time-limit", "120", "--restart"]
 PAGE = ROOT / "docs" / "results" / "pytorch-tests.md"
 # What PyTorch's tests import besides.
 NEEDS = ["expecttest", "hypothesis", "numpy", "psutil", "pyyaml", "scipy", "networkx"]
@@ -25,6 +28,9 @@ NEEDS = ["expecttest", "hypothesis", "numpy", "psutil", "pyyaml", "scipy", "netw
 def pytorch_tests(session: nox.Session) -> None:
     """PyTorch's own test files. `-- FILE...`, `-- --driver NAME`, `-- --quick`, `-- --source FOLDER`, `-- --broken`.
 
+    `--gate`: a sample of two minutes, and nothing where apt does not have the sources. `--record` writes the page of
+    results from the last runs of all drivers.
+
     Without --source the tests are those of a source package of Debian, which is fetched by apt (27 MB). Other arguments
     are those of `python -m torch_backend.pytorch_tests`. A run that was stopped goes on; --restart begins again.
     """
@@ -32,12 +38,16 @@ def pytorch_tests(session: nox.Session) -> None:
     parser.add_argument("--source", type=pathlib.Path, metavar="FOLDER", help="a checkout of PyTorch")
     parser.add_argument("--driver", default="cpu", metavar="NAME", help="as TB_DRIVER has it (default cpu)")
     parser.add_argument("--broken", action="store_true", help="whether each of five broken kernels is found")
+    parser.add_argument("--gate", action="store_true", help="a sample of two minutes, if apt has the sources")
     parser.add_argument("--record", action="store_true", help=f"write {PAGE.relative_to(ROOT)} of all drivers that ran")
     chosen, rest = parser.parse_known_args(session.posargs)
     BUILD.mkdir(parents=True, exist_ok=True)
     try:
         source = chosen.source or pytorch_source.fetch(BUILD)
     except pytorch_source.SourceUnavailable as error:
+        if chosen.gate:
+            session.log(f"NOT RUN: {error}")
+            return
         session.error(str(error))
     environment = Environment("pytorch-tests", torch=True).prepare(
         session, [*EVERYTHING, *NEEDS], wheels(session, PACKAGES)
@@ -48,8 +58,9 @@ def pytorch_tests(session: nox.Session) -> None:
         command = ["broken_kernels", str(BUILD / "broken"), *command, "--restart", "--exitfirst"]
         variables |= {"PYTHONPATH": str(ROOT / "tools")}
     else:
-        folder = pathlib.Path(chosen.driver).stem + ("-quick" if "--quick" in rest else "")
-        command += ["--results", str(BUILD / folder)]
+        part = "-gate" if chosen.gate else "-quick" if "--quick" in rest else ""
+        command += OF_GATE if chosen.gate else []
+        command += ["--results", str(BUILD / (pathlib.Path(chosen.driver).stem + part))]
     try:
         environment.run(session, "python", "-m", *command, env=variables)
     finally:
