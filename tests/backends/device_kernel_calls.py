@@ -60,7 +60,7 @@ refused(
 )
 refused("a complex alpha of addmv", lambda d: torch.addmv(numbers(d, 3), numbers(d, 3, 2), numbers(d, 2), alpha=2j))
 refused("a complex beta of softplus of nothing", lambda d: nn.functional.softplus(numbers(d, 0, 3), beta=1 + 2j))
-refused("a norm of complex order", lambda d: torch.linalg.vector_norm(numbers(d, 3), 1 + 2j))
+refused("a distance of complex order", lambda d: torch.dist(numbers(d, 3), numbers(d, 3) + 1, 1 + 2j))
 refused("a complex alpha of addr", lambda d: torch.addr(numbers(d, 1), numbers(d, 1), numbers(d, 1), beta=0, alpha=1j))
 refused(
     "integers divided by 0",
@@ -158,6 +158,7 @@ for name, low, high in (("below", NAN, None), ("above", None, NAN), ("both", NAN
     case(f"clamp by NaN {name}")(lambda d, low=low, high=high: numbers(d, 6).clamp(low, high))  # type: ignore[misc]
 case("a comparison with a number beyond float32")(lambda d: numbers(d, 3) > 1e300)
 case("norms of single numbers")(lambda d: torch.linalg.vector_norm(numbers(d, 4, 1) / 30, -100, 1))
+case("the norm of a number along a dimension")(lambda d: torch.linalg.vector_norm(torch.tensor(0.07, device=d), 300, 0))
 case("mse_loss of numbers and bool")(lambda d: nn.functional.mse_loss(numbers(d, 4), numbers(d, 4) > 0))
 case("a gradient of dropout of integers")(
     lambda d: torch.ops.aten.native_dropout_backward(torch.ones(3, dtype=torch.int64, device=d), numbers(d, 3) > 0, 2.0)
@@ -272,6 +273,9 @@ HOST: dict[str, Callable[[], Any]] = {
     "take into the host": lambda: torch.take(numbers("tb", 3), torch.tensor([0], device="tb"), out=torch.empty(1)),
     "masked_select into the host": lambda: torch.masked_select(
         numbers("tb", 3), numbers("tb", 3) > 0, out=torch.empty(0)
+    ),
+    "addr into the host": lambda: torch.addr(
+        numbers("tb", 2, 2), numbers("tb", 2), numbers("tb", 2), out=torch.empty(2, 2)
     ),
     "a number of the host for a gradient": lambda: torch.ops.aten.hardswish_backward(
         numbers("tb", 3), torch.tensor(1.0)

@@ -139,6 +139,14 @@ Tensor addr(const Tensor &self, const Tensor &first, const Tensor &second, const
   return at::native::math_addr(self, first, second, beta, alpha);
 }
 
+// The composition would copy to out= on any device.
+Tensor &addr_out(const Tensor &self, const Tensor &first, const Tensor &second, const c10::Scalar &beta,
+                 const c10::Scalar &alpha, Tensor &out) {
+  if (!supported({&self, &first, &second, &out}))
+    return call_fallback<at::_ops::addr_out>(self, first, second, beta, alpha, out);
+  return at::native::math_addr_out(self, first, second, beta, alpha, out);
+}
+
 // PyTorch's composition of matrix products and a softmax computes attention.
 int64_t choose_attention(const Tensor &, const Tensor &, const Tensor &, const std::optional<Tensor> &, double, bool,
                          std::optional<double>, bool) {
@@ -154,6 +162,7 @@ void register_matmul(torch::Library &aten) {
   aten.impl("baddbmm.out", &baddbmm);
   aten.impl("addmv.out", &addmv);
   aten.impl("addr", &addr);
+  aten.impl("addr.out", &jit::addr_out);
   aten.impl("dot", &dot);
   aten.impl("_fused_sdp_choice", &choose_attention);
 }

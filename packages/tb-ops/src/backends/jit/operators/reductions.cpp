@@ -205,10 +205,12 @@ template <class Op, Name reducer> Tensor extremum_of_all(const Tensor &self) {
   return out;
 }
 
-// Computes norms. The norm of a single element is its magnitude, whose power may be out of range.
+// Computes norms. The norm of a single element is its magnitude, whose power may be out of range; as PyTorch sees it, a
+// tensor without dimensions has none along its dimension 0.
 void norm_into(const Tensor &self, Dims dims, const c10::Scalar &order, const Tensor &out) {
   TORCH_CHECK(!order.isComplex(), "linalg.vector_norm: Expected a non-complex scalar as the order of norm.");
-  const bool single = order.toDouble() != 0 && reduced_count(self, dims) == 1;
+  const bool counted = self.dim() > 0 || !dims || dims->empty();
+  const bool single = counted && order.toDouble() != 0 && reduced_count(self, dims) == 1;
   reduce_into("NormOf", self, dims, out.scalar_type(), out, {single ? c10::Scalar(1) : order});
 }
 
