@@ -157,6 +157,9 @@ for order in (300, -100, 1e300):
 for name, low, high in (("below", NAN, None), ("above", None, NAN), ("both", NAN, 1.0)):
     case(f"clamp by NaN {name}")(lambda d, low=low, high=high: numbers(d, 6).clamp(low, high))  # type: ignore[misc]
 case("a comparison with a number beyond float32")(lambda d: numbers(d, 3) > 1e300)
+case("a complex alpha of a product of nothing")(
+    lambda d: torch.addmm(numbers(d, 2, 2), numbers(d, 2, 0), numbers(d, 0, 2), alpha=2j)
+)
 case("norms of single numbers")(lambda d: torch.linalg.vector_norm(numbers(d, 4, 1) / 30, -100, 1))
 case("the norm of a number along a dimension")(lambda d: torch.linalg.vector_norm(torch.tensor(0.07, device=d), 300, 0))
 case("mse_loss of numbers and bool")(lambda d: nn.functional.mse_loss(numbers(d, 4), numbers(d, 4) > 0))

@@ -47,8 +47,10 @@ bool overlaps(const Tensor &out) { return at::has_internal_overlap(out) == at::M
 void multiply(const Tensor &first, const Tensor &second, const Tensor &added, const c10::Scalar &beta,
               const c10::Scalar &alpha, const Tensor &out) {
   if (out.numel() == 0) return;
-  const bool narrow = c10::isReducedFloatingType(out.scalar_type()); // the CPU computes with their numbers in float
-  for (const c10::Scalar &number : {alpha, beta}) check_number(number, narrow ? c10::kFloat : out.scalar_type());
+  // Where there is a product, the CPU converts the numbers to the type in which it computes.
+  const c10::ScalarType computed = c10::isReducedFloatingType(out.scalar_type()) ? c10::kFloat : out.scalar_type();
+  if (first.size(-1) > 0)
+    for (const c10::Scalar &number : {alpha, beta}) check_number(number, computed);
   kernels::MatmulArguments arguments{};
   arguments.batch = out.dim() == 3 ? out.size(0) : 1;
   arguments.rows = out.size(-2), arguments.columns = out.size(-1), arguments.depth = first.size(-1);
