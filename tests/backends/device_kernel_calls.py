@@ -53,6 +53,14 @@ refused("addcdiv beyond float32", lambda d: numbers(d, 3).addcdiv(numbers(d, 3),
 refused("lerp beyond float32", lambda d: numbers(d, 3).lerp(numbers(d, 3), 1e39))
 refused("clamp beyond float16", lambda d: numbers(d, 3, dtype=torch.float16).clamp(max=1e5))
 refused("fill beyond uint8", lambda d: torch.zeros(3, dtype=torch.uint8, device=d).fill_(300))
+refused("index_fill beyond float32", lambda d: numbers(d, 3).index_fill(0, torch.tensor([0], device=d), 1e300))
+refused(
+    "beta of baddbmm beyond float32",
+    lambda d: torch.baddbmm(numbers(d, 2, 3, 3), numbers(d, 2, 3, 2), numbers(d, 2, 2, 3), beta=1e300),
+)
+refused("a complex alpha of addmv", lambda d: torch.addmv(numbers(d, 3), numbers(d, 3, 2), numbers(d, 2), alpha=2j))
+refused("a complex beta of softplus of nothing", lambda d: torch.ops.aten.softplus(numbers(d, 0, 3), 1 + 2j))
+refused("a distance of complex order", lambda d: torch.dist(numbers(d, 3), numbers(d, 3) + 1, 1 + 2j))
 refused("a complex alpha of addr", lambda d: torch.addr(numbers(d, 1), numbers(d, 1), numbers(d, 1), beta=0, alpha=1j))
 refused(
     "integers divided by 0",
@@ -62,6 +70,22 @@ refused(
 )
 refused("gather beyond the size", lambda d: numbers(d, 3).gather(0, torch.tensor([3], device=d)))
 refused("index_select beyond the size", lambda d: numbers(d, 3).index_select(0, torch.tensor([3], device=d)))
+refused(
+    "index_select of a number by several",
+    lambda d: torch.tensor(1.0, device=d).index_select(0, torch.tensor([0, 0], device=d)),
+)
+refused(
+    "put_ of fewer than there are indices",
+    lambda d: numbers(d, 3).put_(torch.tensor([0, 1], device=d), numbers(d, 1)),
+)
+refused(
+    "group norm of a transposed input",
+    lambda d: torch.native_group_norm(numbers(d, 2, 4, 3).mT, None, None, 2, 3, 4, 1, 1e-5),
+)
+refused(
+    "mse_loss of bool",
+    lambda d: nn.functional.mse_loss(torch.ones(2, device=d).bool(), torch.ones(2, device=d).bool()),
+)
 refused(
     "masked_scatter of too few",
     lambda d: numbers(d, 3).masked_scatter(torch.ones(3, dtype=torch.bool, device=d), numbers(d, 2)),
@@ -121,6 +145,11 @@ def _(device: str) -> Any:
     return numbers(device, 2, 1, 3).expand(2, 3, 3).baddbmm_(numbers(device, 2, 3, 2), numbers(device, 2, 2, 3))
 
 
+@case("index_put_ on an expanded tensor")
+def _(device: str) -> Any:
+    return numbers(device, 3, 1).expand(3, 3).index_put_((torch.tensor([1], device=device),), numbers(device, 3))
+
+
 # ---- values ----
 
 for order in (300, -100, 1e300):
@@ -128,6 +157,30 @@ for order in (300, -100, 1e300):
 for name, low, high in (("below", NAN, None), ("above", None, NAN), ("both", NAN, 1.0)):
     case(f"clamp by NaN {name}")(lambda d, low=low, high=high: numbers(d, 6).clamp(low, high))  # type: ignore[misc]
 case("a comparison with a number beyond float32")(lambda d: numbers(d, 3) > 1e300)
+case("a complex alpha of a product of nothing")(
+    lambda d: torch.addmm(numbers(d, 2, 2), numbers(d, 2, 0), numbers(d, 0, 2), alpha=2j)
+)
+case("norms of single numbers")(lambda d: torch.linalg.vector_norm(numbers(d, 4, 1) / 30, -100, 1))
+case("the norm of a number along a dimension")(lambda d: torch.linalg.vector_norm(torch.tensor(0.07, device=d), 300, 0))
+case("mse_loss of numbers and bool")(lambda d: nn.functional.mse_loss(numbers(d, 4), numbers(d, 4) > 0))
+case("a gradient of dropout of integers")(
+    lambda d: torch.ops.aten.native_dropout_backward(torch.ones(3, dtype=torch.int64, device=d), numbers(d, 3) > 0, 2.0)
+)
+case("distinct rows and their places")(lambda d: torch.ops.aten.unique_dim(numbers(d, 14, 1), 0, True, True, False))
+case("distinct rows and their counts")(lambda d: torch.ops.aten.unique_dim(numbers(d, 14, 1), 0, True, False, True))
+case("distinct neighbours alone")(lambda d: torch.ops.aten.unique_consecutive(numbers(d, 14, 1), False, False, 0))
+case("equality of numbers of two types")(
+    lambda d: torch.tensor(torch.equal(torch.ones(3, device=d), torch.ones(3, device=d, dtype=torch.int64)))
+)
+case("the moments of a group norm of float16")(
+    lambda d: torch.native_group_norm(numbers(d, 2, 4, 3, dtype=torch.float16), None, None, 2, 4, 3, 2, 1e-5)
+)
+case("logarithms of sigmoids in bfloat16")(
+    lambda d: nn.functional.logsigmoid(numbers(d, 22, dtype=torch.bfloat16) * 0.7).float()
+)
+case("the gradient of ELU at NaN")(
+    lambda d: torch.ops.aten.elu_backward(numbers(d, 3), 1, 1, 1, False, torch.full((3,), NAN, device=d))
+)
 case("a fraction fills bool")(lambda d: torch.zeros(2, dtype=torch.bool, device=d).fill_(0.5))
 case("floats beyond int32 become int32")(lambda d: torch.tensor([1e10, -1e10, 1.5], device=d).int())
 case("cosines of float16 into float32")(
@@ -140,6 +193,22 @@ case("logical_and of complex numbers")(lambda d: torch.logical_and(numbers(d, 4,
 case("mode with out=")(
     lambda d: torch.mode(numbers(d, 3, 4), out=(torch.empty(0, device=d), torch.empty(0, dtype=torch.int64, device=d)))
 )
+
+
+@case("running statistics that are infinite")
+def _(device: str) -> Any:
+    mean, variance = (torch.tensor([1.0, float("inf")], device=device) for _ in range(2))
+    nn.functional.batch_norm(numbers(device, 4, 2), mean, variance, training=True)
+    return mean, variance
+
+
+for mode, dimensions in (("linear", 1), ("bilinear", 2), ("trilinear", 3)):
+    for corners in (False, True):
+
+        @case(f"{mode} interpolation of infinity, corners {corners}")
+        def _(device: str, mode: str = mode, dimensions: int = dimensions, corners: bool = corners) -> Any:
+            image = torch.full((1, 1, *[3] * dimensions), float("inf"), device=device)
+            return nn.functional.interpolate(image, size=[5] * dimensions, mode=mode, align_corners=corners)
 
 
 @case("tangents of a GRU")
@@ -162,7 +231,21 @@ def _tangent(module: nn.Module, device: str, call: Callable[[Any, torch.Tensor],
         return result.tangent
 
 
+case("probabilities of the host")(lambda d: torch.zeros(2, device=d).bernoulli_(torch.tensor([0.0, 1.0])))
+case("probabilities of the host, with out=")(
+    lambda d: torch.bernoulli(torch.tensor([0.0, 1.0]), out=torch.empty(2, device=d))
+)
+
+
 # ---- strides ----
+
+
+case("coordinates into an out= that is resized")(
+    lambda d: torch.nonzero(numbers(d, 3, 4), out=torch.empty(0, dtype=torch.int64, device=d))
+)
+case("coordinates into an out= of their shape")(
+    lambda d: torch.nonzero(torch.ones(2, 3, device=d), out=torch.empty(6, 2, dtype=torch.int64, device=d))
+)
 
 
 @case("an unbatched transposed convolution of channels-last weights")
@@ -193,6 +276,12 @@ HOST: dict[str, Callable[[], Any]] = {
     "take into the host": lambda: torch.take(numbers("tb", 3), torch.tensor([0], device="tb"), out=torch.empty(1)),
     "masked_select into the host": lambda: torch.masked_select(
         numbers("tb", 3), numbers("tb", 3) > 0, out=torch.empty(0)
+    ),
+    "addr into the host": lambda: torch.addr(
+        numbers("tb", 2, 2), numbers("tb", 2), numbers("tb", 2), out=torch.empty(2, 2)
+    ),
+    "a number of the host for a gradient": lambda: torch.ops.aten.hardswish_backward(
+        numbers("tb", 3), torch.tensor(1.0)
     ),
     "two numbers of the host": lambda: torch.special.chebyshev_polynomial_t(
         torch.tensor(1.0), torch.tensor(2.0), out=torch.empty((), device="tb")

@@ -71,3 +71,10 @@ def test_sizes_without_memory_are_found() -> None:
     assert out._holds_its_elements(broken)
     broken.untyped_storage().resize_(8)
     assert not out._holds_its_elements(broken)
+
+
+def test_an_entry_that_is_listed_may_refuse_where_there_is_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(out, "taken", lambda _: {"sigmoid"})
+    monkeypatch.setattr(out, "problem_of_refusal", lambda *_: (None, None))
+    monkeypatch.setattr(Device, "elsewhere", lambda _: [torch.device("meta")])  # of another type
+    assert run("out", "sigmoid", "float32").status == PASSED

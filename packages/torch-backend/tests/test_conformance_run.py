@@ -188,6 +188,17 @@ def test_the_command_line_fails_when_nothing_is_selected() -> None:
     assert main(["--device", "cpu", "--check", "nosuchcheck"]) == 2
 
 
+def test_a_check_of_two_devices_is_left_out_where_there_is_one(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    json_file = tmp_path / "r.json"
+    arguments = ["--device", "cpu", "--op", "sigmoid", "--workers", "1", "--json", str(json_file)]
+    assert main([*arguments, "--check", "second_device,forward"]) == 0
+    assert json.loads(json_file.read_text())["left_out"] == ["second_device"]
+    assert "left out: second_device needs 2 devices, and there is one" in capsys.readouterr().out
+    assert main([*arguments, "--check", "second_device", "--profile", "full"]) == 1  # it proves nothing by itself
+
+
 def test_the_page_names_failures_and_expected_failures() -> None:
     made = report(Result(ADD, FAILED, "values | differ"), Result(MUL, FAILED, "broken"), expectations=(ADD_FAILS,))
     text = page(made, {"device": "cpu", "profile": "quick", "seed": 0, "seconds": 1.0, "facts": {}})

@@ -13,8 +13,8 @@ namespace {
 
 enum class Rule { one_device, numbers_of_the_host, own, other_library };
 
-// Copies write to another device than they read, positions and the sizes of nested tensors may be on the CPU, lists are
-// checked tensor by tensor, and quantized tensors are refused wherever their scales are.
+// Copies write to another device than they read, probabilities may be on any device, positions and the sizes of nested
+// tensors on the CPU, lists are checked tensor by tensor, and quantized tensors are refused wherever their scales are.
 constexpr std::string_view with_rules_of_their_own[] = {"_copy_from",
                                                         "_copy_from_and_resize",
                                                         "_index_put_impl_",
@@ -23,6 +23,8 @@ constexpr std::string_view with_rules_of_their_own[] = {"_copy_from",
                                                         "_nested_view_from_buffer",
                                                         "_nested_view_from_buffer_copy",
                                                         "_to_copy",
+                                                        "bernoulli.out",
+                                                        "bernoulli_.Tensor",
                                                         "copy_",
                                                         "copy_sparse_to_sparse_",
                                                         "index.Tensor",
@@ -95,6 +97,8 @@ void check_devices(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arg
     });
   }
 }
+
+bool needs_one_device(std::string_view operation) { return rule_of(operation) == Rule::one_device; }
 
 std::optional<c10::DeviceIndex> device_of_call(c10::ArrayRef<c10::IValue> arguments) {
   std::optional<c10::DeviceIndex> named, holds;

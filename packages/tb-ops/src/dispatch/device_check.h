@@ -6,6 +6,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <optional>
+#include <string_view>
 
 namespace tb::ops {
 
@@ -16,6 +17,9 @@ namespace tb::ops {
 // - copies, indexing and operators on lists have rules of their own, which their kernels check;
 // - operators of other libraries may read and write tensors on the CPU.
 void check_devices(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments);
+
+// Whether an operator, named "aten::mm" or "aten::add.out", takes tensors of one device only, and no numbers of the host.
+bool needs_one_device(std::string_view operation);
 
 // Returns the tb device on which a call makes its results: the one that it names, or that of its first tb tensor.
 std::optional<c10::DeviceIndex> device_of_call(c10::ArrayRef<c10::IValue> arguments);

@@ -70,4 +70,29 @@ kernels::Scalar scalar_of(const c10::Scalar &value) {
 
 std::string instance(const char *name, c10::ScalarType type) { return std::string(name) + "<" + type_name(type) + ">"; }
 
+void check_number(const c10::Scalar &number, c10::ScalarType type) {
+  switch (type) {
+  case c10::kByte:
+    return void(number.to<uint8_t>());
+  case c10::kChar:
+    return void(number.to<int8_t>());
+  case c10::kShort:
+    return void(number.to<int16_t>());
+  case c10::kInt:
+    return void(number.to<int32_t>());
+  case c10::kLong:
+    return void(number.to<int64_t>());
+  case c10::kHalf:
+    return void(number.to<c10::Half>());
+  case c10::kBFloat16:
+    return void(number.to<c10::BFloat16>());
+  case c10::kFloat:
+    return void(number.to<float>());
+  case c10::kDouble:
+    return void(number.to<double>());
+  default:
+    return;
+  }
+}
+
 } // namespace tb::ops::jit

@@ -24,6 +24,8 @@ bool has_type(c10::DeviceIndex device, c10::ScalarType type);
 bool supported(std::initializer_list<const at::Tensor *> tensors);
 
 kernels::Scalar scalar_of(const c10::Scalar &value);
+// Throws, as the CPU's kernels do, if a number does not fit the type.
+void check_number(const c10::Scalar &number, c10::ScalarType type);
 inline kernels::Operand operand_of(const at::Tensor &tensor) {
   return {const_cast<void *>(tensor.const_data_ptr()), type_code(tensor.scalar_type()), 0};
 }

@@ -23,30 +23,6 @@ c10::ScalarType number_type(std::string_view functor, c10::ScalarType common) {
   return wide ? c10::kFloat : common;
 }
 
-// Throws, as the CPU's kernels do, if a number does not fit the type.
-void check_number(const c10::Scalar &number, c10::ScalarType type) {
-  switch (type) {
-  case c10::kByte:
-    return void(number.to<uint8_t>());
-  case c10::kChar:
-    return void(number.to<int8_t>());
-  case c10::kShort:
-    return void(number.to<int16_t>());
-  case c10::kInt:
-    return void(number.to<int32_t>());
-  case c10::kLong:
-    return void(number.to<int64_t>());
-  case c10::kHalf:
-    return void(number.to<c10::Half>());
-  case c10::kBFloat16:
-    return void(number.to<c10::BFloat16>());
-  case c10::kFloat:
-    return void(number.to<float>());
-  default:
-    return;
-  }
-}
-
 // Whether all operands are of the type and without gaps, or numbers.
 bool is_dense(const kernels::PointwiseArguments &arguments, int operands, c10::ScalarType type) {
   const auto size = static_cast<int64_t>(c10::elementSize(type));
@@ -75,10 +51,14 @@ bool fits(const at::TensorIteratorBase &iterator) {
 
 void pointwise(const at::TensorIteratorBase &iterator, const char *functor, c10::ScalarType common,
                c10::ArrayRef<c10::Scalar> scalars) {
-  const int64_t count = iterator.numel();
-  if (count == 0) return;
   TORCH_INTERNAL_ASSERT(scalars.size() <= kernels::max_scalars);
   kernels::PointwiseArguments arguments{};
+  for (size_t i = 0; i < scalars.size(); i++) {
+    check_number(scalars[i], number_type(functor, common));
+    arguments.scalars[i] = scalar_of(scalars[i]);
+  }
+  const int64_t count = iterator.numel();
+  if (count == 0) return;
   arguments.count = count;
   arguments.dims = iterator.ndim();
   for (int d = 0; d < arguments.dims; d++) arguments.sizes[d] = iterator.shape()[static_cast<size_t>(d)];
@@ -91,10 +71,6 @@ void pointwise(const at::TensorIteratorBase &iterator, const char *functor, c10:
     }
     operand.data = iterator.data_ptr(i);
     for (int d = 0; d < arguments.dims; d++) arguments.strides[i][d] = iterator.strides(i)[static_cast<size_t>(d)];
-  }
-  for (size_t i = 0; i < scalars.size(); i++) {
-    check_number(scalars[i], number_type(functor, common));
-    arguments.scalars[i] = scalar_of(scalars[i]);
   }
   const c10::DeviceIndex device = iterator.device(0).index();
   const bool dense = facts_of(device).vector_size && is_dense(arguments, iterator.ntensors(), common);

@@ -17,7 +17,7 @@ struct Elu : Inputs<1> {
 template <bool of_result> struct EluBackward : Inputs<2> {
   template <class T> __device__ static T call(const T *x, const Scalar *s) {
     const T alpha = number_of<T>(s[0]), scale = number_of<T>(s[1]), input_scale = number_of<T>(s[2]);
-    if (x[1] > T(0)) return x[0] * scale;
+    if (!(x[1] <= T(0))) return x[0] * scale; // for a NaN too, as on CUDA
     if constexpr (of_result)
       return x[0] * input_scale * (x[1] + alpha * scale);
     else
@@ -90,13 +90,13 @@ struct MishBackward : Inputs<2> {
     return x[0] * (inner + x[1] * sigmoid * (T(1) - inner * inner));
   }
 };
-struct LogSigmoid : Inputs<2> { // input 1 is exp(-|x|), which the gradient needs too
-  template <class T> __device__ static T call(const T *x, const Scalar *) {
-    return (x[0] < T(0) ? x[0] : T(0)) - number::log1p(x[1]);
-  }
-};
-struct LogSigmoidBuffer : Inputs<1> {
+struct LogSigmoidBuffer : Inputs<1> { // what the gradient needs
   template <class T> __device__ static T call(const T *x, const Scalar *) { return number::exp(-number::fabs(x[0])); }
+};
+struct LogSigmoid : Inputs<1> { // not of the buffer, which is rounded to 16 bits
+  template <class T> __device__ static T call(const T *x, const Scalar *s) {
+    return (x[0] < T(0) ? x[0] : T(0)) - number::log1p(LogSigmoidBuffer::call(x, s));
+  }
 };
 struct LogSigmoidBackward : Inputs<3> { // input 2 is exp(-|x|)
   template <class T> __device__ static T call(const T *x, const Scalar *) {

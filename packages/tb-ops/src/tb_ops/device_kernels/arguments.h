@@ -251,7 +251,7 @@ struct PoolArguments {
 struct UpsampleArguments {
   Volume input, output;
   Real scales[3]; // distances in the input between neighbours of the output
-  int align_corners, reserved;
+  int align_corners, dimensions;
 };
 
 // A tensor of batch x channels x space. Strides are in elements.

@@ -72,8 +72,8 @@ __device__ inline Math<Stored> channel_weight(const ChannelNormArguments &a, Lon
 template <class Stored, bool wide>
 __device__ inline void move_running(const ChannelNormArguments &a, void *running, Long channel, Sum<Stored> now) {
   if (!running) return;
-  const Sum<Stored> before = at<Parameter<Stored, wide>>(running, channel);
-  put<Parameter<Stored, wide>>(running, channel, before + number_of<Sum<Stored>>(a.momentum) * (now - before));
+  const Sum<Stored> before = at<Parameter<Stored, wide>>(running, channel), share = number_of<Sum<Stored>>(a.momentum);
+  put<Parameter<Stored, wide>>(running, channel, share * now + (Sum<Stored>(1) - share) * before);
 }
 
 // Computes the mean and the reciprocal of the standard deviation of each region, in one block, and moves the running

@@ -16,6 +16,7 @@ __device__ inline int below(Long place, Long size) { return span_limit(place, si
 
 // Coordinates of nearest elements are in float for all types.
 struct Nearest {
+  __device__ static int neighbours(const UpsampleArguments &) { return 1; }
   template <class Number> __device__ static Neighbours<Number> find(const UpsampleArguments &a, int d, int at) {
     const float place = static_cast<float>(at) * number_of<float>(a.scales[d]);
     const int found = below(static_cast<Long>(number::floor(place)), a.input.sizes[d]);
@@ -24,6 +25,7 @@ struct Nearest {
 };
 
 struct NearestExact {
+  __device__ static int neighbours(const UpsampleArguments &) { return 1; }
   template <class Number> __device__ static Neighbours<Number> find(const UpsampleArguments &a, int d, int at) {
     const float place = (static_cast<float>(at) + 0.5f) * number_of<float>(a.scales[d]);
     const int found = below(static_cast<Long>(number::floor(place)), a.input.sizes[d]);
@@ -32,6 +34,7 @@ struct NearestExact {
 };
 
 struct Linear {
+  __device__ static int neighbours(const UpsampleArguments &a) { return 1 << a.dimensions; }
   template <class Number> __device__ static Neighbours<Number> find(const UpsampleArguments &a, int d, int at) {
     const Long size = a.input.sizes[d];
     const Number scale = number_of<Number>(a.scales[d]), half = Number(1) / Number(2), place = static_cast<Number>(at);
@@ -53,7 +56,7 @@ template <class Stored, class Mode> __device__ inline void upsample(const Upsamp
     Neighbours<Number> found[3];
     for (int d = 0; d < 3; d++) found[d] = Mode::template find<Number>(a, d, place.at[d]);
     Number total = 0;
-    for (int corner = 0; corner < 8; corner++) { // of the box of neighbours
+    for (int corner = 0; corner < Mode::neighbours(a); corner++) { // of the box of neighbours
       Number weight = 1;
       int near[3];
       for (int d = 0; d < 3; d++) {
@@ -61,8 +64,8 @@ template <class Stored, class Mode> __device__ inline void upsample(const Upsamp
         near[d] = second ? found[d].second : found[d].first;
         weight *= second ? found[d].weight : Number(1) - found[d].weight;
       }
-      if (weight != Number(0))
-        total += weight * at<Stored>(a.input.data, plane + space_offset(a.input, near[0], near[1], near[2]));
+      // A neighbour without weight counts too: 0 times infinity is NaN, as on the CPU and on CUDA.
+      total += weight * at<Stored>(a.input.data, plane + space_offset(a.input, near[0], near[1], near[2]));
     }
     put<Stored>(a.output.data, offset_of(a.output, place), total);
   }

@@ -53,6 +53,12 @@ def _selected(cases: list[Case], options: argparse.Namespace) -> list[Case]:
     return [case for case in cases if matches(case.entry, options.op) and matches(case.dtype, options.dtype)]
 
 
+def _needing_more_devices(checks: list[str], count: int | None) -> list[str]:
+    """The checks that one device alone cannot run. None if nothing else is selected: then they run, and fail."""
+    needing = [name for name in checks if count == 1 and CHECKS[name].devices > 1]
+    return needing if needing != checks else []
+
+
 def _in_order(cases: list[Case], seed: int) -> list[Case]:
     """The shuffled cases of all checks, interleaved, so that a time limit cuts off all checks evenly."""
     places: dict[str, list[float]] = {}
@@ -79,6 +85,9 @@ def main(arguments: list[str] | None = None) -> int:
         setup = Setup(options.device, profile.name, options.seed, case_limit, options.samples)
         pool = Pool(setup, options.workers)
         operators = pool.facts.get("operators", [])
+        whole = options.op == "*" and options.dtype == "*" and checks == list(CHECKS)
+        left_out = _needing_more_devices(checks, pool.facts.get("device_count"))
+        checks = [name for name in checks if name not in left_out]
         expectations = load([SHIPPED, *options.expected], options.device.split(":")[0], operators)
         listed, without = pool.list_cases(checks)
     except (WorkerFailed, ValueError, OSError) as error:
@@ -89,10 +98,11 @@ def main(arguments: list[str] | None = None) -> int:
         if options.list:
             print("\n".join(map(str, sorted(cases))))
             return 0 if cases else 1
-        whole = options.op == "*" and options.dtype == "*" and checks == list(CHECKS)
         report = Report(cases, expectations, complete=profile.complete and whole)
         limit = profile.time_limit if options.time_limit is None else options.time_limit
         print(f"{len(cases)} cases of {len(report.tallies)} checks on {options.device}, profile {profile.name}")
+        for check in left_out:
+            print(f"left out: {check} needs {CHECKS[check].devices} devices, and there is one")
         for check, entry in without:
             print(f"no case: {check} {entry} lists no dtype for the CPU")
         seconds = _run(pool, cases, report, limit)
@@ -104,6 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         "seed": options.seed,
         "seconds": round(seconds, 1),
         "facts": pool.facts,
+        "left_out": left_out,
         "without_cpu_dtype": [entry for _, entry in without],
         "comparison": "see torch_backend.conformance.comparison; bit_equal_rate counts equality to the last bit",
     }

@@ -80,7 +80,7 @@ std::tuple<Tensor &, Tensor &> log_sigmoid_out(const Tensor &self, Tensor &out, 
   out.resize_as_(self);
   buffer.resize_as_(self);
   run("LogSigmoidBuffer", buffer, {&self});
-  run("LogSigmoid", out, {&self, &buffer});
+  run("LogSigmoid", out, {&self});
   return {out, buffer};
 }
 

@@ -130,7 +130,8 @@ Tensor &index_put(Tensor &self, const Indices &indices, const Tensor &given, boo
   };
   const c10::ScalarType added =
       accumulate ? added_as(self.device().index(), self.scalar_type()) : c10::ScalarType::Undefined;
-  if (!supported({&self}) || !supported({&given}) || (accumulate && added == c10::ScalarType::Undefined))
+  if (!supported({&self}) || !supported({&given}) || (accumulate && added == c10::ScalarType::Undefined) ||
+      at::has_internal_overlap(self) == at::MemOverlap::Yes) // the CPU warns, and its order decides what remains
     return fall_back();
   TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(), "too many indices for tensor of dimension ",
                     self.dim(), " (got ", indices.size(), ")");
@@ -139,7 +140,6 @@ Tensor &index_put(Tensor &self, const Indices &indices, const Tensor &given, boo
   if (!accumulate)
     if (const auto [masked, mask] = at::native::canDispatchToMaskedFill(self, indices, given); masked)
       return self.masked_fill_(mask, given.item());
-  at::assert_no_internal_overlap(self);
   at::assert_no_overlap(self, given);
   Tensor values = given.device() != self.device() && given.dim() == 0 ? given.to(self.device()) : given;
   common_device("aten::index_put_", {&self, &values});
@@ -191,9 +191,9 @@ Tensor &put_flat(Tensor &self, const Tensor &index, const Tensor &source, bool a
   TORCH_CHECK(self.scalar_type() == source.scalar_type(),
               "put_(): self and source expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
               " and source.dtype = ", source.scalar_type());
-  TORCH_CHECK(source.numel() == index.numel(),
-              "put_(): Expected source and index to have the same number of elements, ",
-              "but got source.numel() = ", source.numel(), ", index.numel() = ", index.numel());
+  TORCH_CHECK_INDEX(source.numel() == index.numel(),
+                    "put_(): Expected source and index to have the same number of elements, ",
+                    "but got source.numel() = ", source.numel(), ", index.numel() = ", index.numel());
   TORCH_CHECK_INDEX(self.numel() > 0 || index.numel() == 0, "put_(): tried to put elements into an empty tensor");
   const Tensor whole = contiguous(self);
   Tensor flat = whole.view({-1});

@@ -225,7 +225,8 @@ bool divisible(const Tensor &input, int64_t batch, int64_t channels, int64_t spa
 ThreeTensors group_norm(const Tensor &input, const OptionalTensor &weight_given, const OptionalTensor &bias_given,
                         int64_t batch, int64_t channels, int64_t space, int64_t groups, double epsilon) {
   const Tensor &weight = value_or_undefined(weight_given), bias = contiguous(value_or_undefined(bias_given));
-  if (!normable(input, {&weight, &bias}) || !divisible(input, batch, channels, space, groups))
+  if (!normable(input, {&weight, &bias}) || !divisible(input, batch, channels, space, groups) ||
+      !input.is_contiguous(input.suggest_memory_format())) // which PyTorch refuses
     return call_fallback<at::_ops::native_group_norm>(input, weight_given, bias_given, batch, channels, space, groups,
                                                       epsilon);
   common_device("aten::native_group_norm", {&input, &weight, &bias});
@@ -239,7 +240,7 @@ ThreeTensors group_norm(const Tensor &input, const OptionalTensor &weight_given,
   norm.take_moments(mean, rstd);
   norm.launch_regions("channel_moments", true);
   norm.launch_elements("channel_norm", out);
-  return {std::move(out), std::move(mean), std::move(rstd)};
+  return {std::move(out), mean.to(norm.parameters), rstd.to(norm.parameters)}; // as on the CPU and on CUDA
 }
 
 ThreeTensors group_norm_backward(const Tensor &grad, const Tensor &input, const Tensor &mean, const Tensor &rstd,
@@ -247,8 +248,8 @@ ThreeTensors group_norm_backward(const Tensor &grad, const Tensor &input, const 
                                  int64_t groups, std::array<bool, 3> mask) {
   const Tensor &weight = value_or_undefined(weight_given);
   if (!normable(input, {&weight}) || !divisible(input, batch, channels, space, groups) ||
-      grad.scalar_type() != input.scalar_type() || mean.scalar_type() != statistics_type(input) ||
-      rstd.scalar_type() != statistics_type(input))
+      grad.scalar_type() != input.scalar_type() || !c10::isFloatingType(mean.scalar_type()) ||
+      !c10::isFloatingType(rstd.scalar_type()))
     return call_fallback<at::_ops::native_group_norm_backward>(grad, input, mean, rstd, weight_given, batch, channels,
                                                                space, groups, mask);
   common_device("aten::native_group_norm_backward", {&grad, &input, &mean, &rstd, &weight});
@@ -256,7 +257,7 @@ ThreeTensors group_norm_backward(const Tensor &grad, const Tensor &input, const 
   ChannelNorm norm(input, weight, channels / groups);
   norm.parameters = parameter_type(input, {&weight});
   norm.take_grad(grad);
-  norm.take_moments(mean, rstd);
+  norm.take_moments(mean.to(statistics_type(input)), rstd.to(statistics_type(input)));
   Tensor grad_input, sum, product;
   if (mask[0]) {
     const auto sums = norm.sums(true);

@@ -36,6 +36,7 @@
 #include <ATen/ops/mse_loss_ops.h>
 #include <ATen/ops/pow_ops.h>
 #include <ATen/ops/relu_native.h>
+#include <ATen/ops/result_type.h>
 #include <ATen/ops/rsub_native.h>
 #include <ATen/ops/sub_ops.h>
 #include <ATen/ops/sum_ops.h>
@@ -139,10 +140,13 @@ Tensor &masked_fill_tensor(Tensor &self, const Tensor &mask, const Tensor &value
 
 Tensor &mse_loss(const Tensor &self, const Tensor &target, int64_t reduction, Tensor &out) {
   const bool reduces = reduction == at::Reduction::Mean || reduction == at::Reduction::Sum;
-  if (!supported({&self, &target, &out}) || !c10::isFloatingType(out.scalar_type()) ||
+  const c10::ScalarType type = at::result_type(self, target);
+  if (!supported({&self, &target, &out}) || !c10::isFloatingType(type) || !c10::isFloatingType(out.scalar_type()) ||
       (!reduces && reduction != at::Reduction::None))
     return call_fallback<at::_ops::mse_loss_out>(self, target, reduction, out);
-  const Tensor squares = at::_ops::pow_Tensor_Scalar::call(at::_ops::sub_Tensor::call(self, target, 1), 2);
+  // The operands are converted first, since there is no difference of a number and a bool.
+  const Tensor apart = at::_ops::sub_Tensor::call(self.to(type), target.to(type), 1);
+  const Tensor squares = at::_ops::pow_Tensor_Scalar::call(apart, 2);
   const Tensor result = reduction == at::Reduction::Mean  ? at::_ops::mean::call(squares, std::nullopt)
                         : reduction == at::Reduction::Sum ? at::_ops::sum::call(squares, std::nullopt)
                                                           : squares;

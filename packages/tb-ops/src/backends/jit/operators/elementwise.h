@@ -6,6 +6,8 @@
 
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
+#include "dispatch/device_check.h"
+#include "runtime/same_device.h"
 
 namespace tb::ops::jit {
 
@@ -66,7 +68,7 @@ template <class Op, class Meta, auto work> void add(torch::Library &aten) {
 }
 
 // Runs PyTorch's own function, which ends in a stub, if the kernels support the tensors and `takes` their types, else the
-// fallback.
+// fallback. PyTorch's wrapper, which is not called, compares the devices; an iterator takes a number of the host.
 constexpr bool any_type(c10::ScalarType) { return true; }
 template <class Op, typename Op::schema *function, bool (*takes)(c10::ScalarType) = &any_type,
           class Given = typename Op::schema>
@@ -74,11 +76,19 @@ struct Supported;
 template <class Op, typename Op::schema *function, bool (*takes)(c10::ScalarType), class Result, class... Given>
 struct Supported<Op, function, takes, Result(Given...)> {
   static Result call(Given... given) {
+    static const bool one_device = needs_one_device(schema_name<Op>());
+    std::optional<c10::Device> first;
+    if (one_device) (check_device(first, given), ...);
     const bool fit = (supports(given) && ...);
     return fit ? function(given...) : call_fallback<Op>(given...);
   }
   static bool supports(const at::Tensor &tensor) { return supported({&tensor}) && takes(tensor.scalar_type()); }
   template <class Other> static bool supports(const Other &) { return true; }
+  static void check_device(std::optional<c10::Device> &first, const at::Tensor &tensor) {
+    if (!first) first = tensor.device();
+    if (tensor.device() != *first) refuse_devices(Op::name, *first, tensor.device());
+  }
+  template <class Other> static void check_device(std::optional<c10::Device> &, const Other &) {}
 };
 
 template <class Op, typename Op::schema *function, bool (*takes)(c10::ScalarType) = &any_type>

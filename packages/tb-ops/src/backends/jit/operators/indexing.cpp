@@ -134,6 +134,8 @@ Tensor &index_select_out(const Tensor &self, int64_t dim, const Tensor &index, T
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
   at::assert_no_overlap(out, index);
+  TORCH_CHECK(self.dim() > 0 || index.numel() == 1, "index_select(): Index to scalar can have only 1 value, got ",
+              index.numel(), " value(s)");
   const int64_t along = at::maybe_wrap_dim(dim, self.dim());
   at::DimVector sizes(self.sizes().begin(), self.sizes().end());
   if (self.dim() > 0) sizes[static_cast<size_t>(along)] = index.numel();
@@ -206,6 +208,7 @@ Tensor &index_fill(Tensor &self, int64_t dim, const Tensor &index, const c10::Sc
   if (!supported({&self}) || value.isComplex() || index.scalar_type() != c10::kLong || index.dim() > 1)
     return call_fallback<at::_ops::index_fill__int_Scalar>(self, dim, index, value);
   common_device("aten::index_fill_", {&self, &index});
+  if (self.numel() > 0 && index.numel() > 0) check_number(value, self.scalar_type());
   launch_select_put(self, at::maybe_wrap_dim(dim, self.dim()), index, {}, value);
   return self;
 }

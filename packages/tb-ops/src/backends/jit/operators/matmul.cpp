@@ -47,6 +47,10 @@ bool overlaps(const Tensor &out) { return at::has_internal_overlap(out) == at::M
 void multiply(const Tensor &first, const Tensor &second, const Tensor &added, const c10::Scalar &beta,
               const c10::Scalar &alpha, const Tensor &out) {
   if (out.numel() == 0) return;
+  // Where there is a product, the CPU converts the numbers to the type in which it computes.
+  const c10::ScalarType computed = c10::isReducedFloatingType(out.scalar_type()) ? c10::kFloat : out.scalar_type();
+  if (first.size(-1) > 0)
+    for (const c10::Scalar &number : {alpha, beta}) check_number(number, computed);
   kernels::MatmulArguments arguments{};
   arguments.batch = out.dim() == 3 ? out.size(0) : 1;
   arguments.rows = out.size(-2), arguments.columns = out.size(-1), arguments.depth = first.size(-1);
@@ -137,6 +141,14 @@ Tensor addr(const Tensor &self, const Tensor &first, const Tensor &second, const
   return at::native::math_addr(self, first, second, beta, alpha);
 }
 
+// The composition would copy to out= on any device.
+Tensor &addr_out(const Tensor &self, const Tensor &first, const Tensor &second, const c10::Scalar &beta,
+                 const c10::Scalar &alpha, Tensor &out) {
+  if (!supported({&self, &first, &second, &out}))
+    return call_fallback<at::_ops::addr_out>(self, first, second, beta, alpha, out);
+  return at::native::math_addr_out(self, first, second, beta, alpha, out);
+}
+
 // PyTorch's composition of matrix products and a softmax computes attention.
 int64_t choose_attention(const Tensor &, const Tensor &, const Tensor &, const std::optional<Tensor> &, double, bool,
                          std::optional<double>, bool) {
@@ -152,6 +164,7 @@ void register_matmul(torch::Library &aten) {
   aten.impl("baddbmm.out", &baddbmm);
   aten.impl("addmv.out", &addmv);
   aten.impl("addr", &addr);
+  aten.impl("addr.out", &jit::addr_out);
   aten.impl("dot", &dot);
   aten.impl("_fused_sdp_choice", &choose_attention);
 }

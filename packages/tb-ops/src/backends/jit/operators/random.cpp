@@ -128,7 +128,8 @@ std::tuple<Tensor, Tensor> dropout(const Tensor &input, double p, std::optional<
 }
 
 Tensor dropout_backward(const Tensor &grad, const Tensor &mask, double scale) {
-  if (!supported({&grad, &mask})) return call_fallback<at::_ops::native_dropout_backward>(grad, mask, scale);
+  if (!supported({&grad, &mask}) || !c10::isFloatingType(grad.scalar_type()))
+    return call_fallback<at::_ops::native_dropout_backward>(grad, mask, scale);
   Tensor out;
   const at::TensorIterator iterator = at::TensorIteratorConfig()
                                           .check_all_same_dtype(false)

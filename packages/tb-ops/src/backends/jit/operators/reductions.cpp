@@ -205,13 +205,22 @@ template <class Op, Name reducer> Tensor extremum_of_all(const Tensor &self) {
   return out;
 }
 
+// Computes norms. The norm of a single element is its magnitude, whose power may be out of range; as PyTorch sees it, a
+// tensor without dimensions has none along its dimension 0.
+void norm_into(const Tensor &self, Dims dims, const c10::Scalar &order, const Tensor &out) {
+  TORCH_CHECK(!order.isComplex(), "linalg.vector_norm: Expected a non-complex scalar as the order of norm.");
+  const bool counted = self.dim() > 0 || !dims || dims->empty();
+  const bool single = counted && order.toDouble() != 0 && reduced_count(self, dims) == 1;
+  reduce_into("NormOf", self, dims, out.scalar_type(), out, {single ? c10::Scalar(1) : order});
+}
+
 Tensor &vector_norm(const Tensor &self, const c10::Scalar &order, Dims dims, bool keep,
                     std::optional<c10::ScalarType> type, Tensor &out) {
   if (!supported({&self, &out}))
     return call_fallback<at::_ops::linalg_vector_norm_out>(self, order, dims, keep, type, out);
   Out<at::meta::structured_linalg_vector_norm> op(out);
   op.meta(self, order, dims, keep, type);
-  reduce_into("NormOf", self, dims, out.scalar_type(), out, {order});
+  norm_into(self, dims, order, out);
   return out;
 }
 
@@ -221,7 +230,7 @@ Tensor &norm(const Tensor &self, const std::optional<c10::Scalar> &order, c10::I
     return call_fallback<at::_ops::norm_out>(self, order, dims, keep, out);
   Out<at::meta::structured_norm_ScalarOpt_dim> op(out);
   op.meta(self, meta_argument(order), dims, keep);
-  reduce_into("NormOf", self, dims, out.scalar_type(), out, {order.value_or(2)});
+  norm_into(self, dims, order.value_or(2), out);
   return out;
 }
 
@@ -267,8 +276,6 @@ Tensor count_nonzero(const Tensor &self, c10::IntArrayRef dims) {
 bool equal(const Tensor &self, const Tensor &other) {
   if (!supported({&self, &other})) return call_fallback<at::_ops::equal>(self, other);
   common_device("aten::equal", {&self, &other});
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, but found ",
-              self.scalar_type(), " and ", other.scalar_type());
   return self.sizes() == other.sizes() && self.eq(other).all().item<bool>();
 }
 

@@ -70,7 +70,7 @@ kernels::UpsampleArguments upsample_arguments(UpsampleMode mode, const Tensor &i
   const auto spatial = static_cast<int64_t>(scales.size());
   kernels::UpsampleArguments arguments{};
   arguments.input = volume_of(input, spatial), arguments.output = volume_of(output, spatial);
-  arguments.align_corners = align_corners;
+  arguments.align_corners = align_corners, arguments.dimensions = static_cast<int>(spatial);
   const auto find = input.scalar_type() == c10::kDouble ? &upsample_distance<double> : &upsample_distance<float>;
   for (int64_t d = 0; d < 3; d++) {
     const Scale scale = d + spatial < 3 ? Scale() : scales.begin()[d + spatial - 3];

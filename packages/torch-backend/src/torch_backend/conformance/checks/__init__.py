@@ -42,7 +42,8 @@ class Check:
     """A check: its function, and the database entries that it takes.
 
     `entries` returns names with their dtypes (None for a check without dtypes); `database` returns the entries by name.
-    A short profile takes a few entries of a check that is `costly`, and some of one that is `sampled`.
+    A short profile takes a few entries of a check that is `costly`, and some of one that is `sampled`. `devices` is how
+    many devices of the type it needs.
     """
 
     summary: str
@@ -51,6 +52,7 @@ class Check:
     database: Callable[[], dict[str, Any]]
     costly: bool = False
     sampled: bool = False
+    devices: int = 1
 
 
 def _forward() -> Pairs:
@@ -165,6 +167,7 @@ CHECKS: dict[str, Check] = {
         _in_the_usual_dtype,
         databases.operators,
         sampled=True,
+        devices=2,
     ),
     "dtypes": Check("dtypes an operator does not list", dtypes.dtypes, _unlisted, databases.operators),
     "versions": Check("what counts as modified", versions.versions, _written, databases.written),

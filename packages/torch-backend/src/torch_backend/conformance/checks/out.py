@@ -182,5 +182,7 @@ def out(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator
             observation.sample = f"{name}, {sample.describe()}"
             yield observation
         yield from _elsewhere(device, op, sample, plain, not (op.has_nondeterministic_output or random), listed, took)
-    if took and not any(took) and listed:
+    # A call that names its device takes out= on another one of the type only.
+    second = any(place.type == device.device.type for place in device.elsewhere())
+    if took and not any(took) and listed and second:
         yield Observation(problem="refuses out= on another device, but mixed.toml lists it; remove the entry")

@@ -55,7 +55,7 @@ Tensor &nonzero_out(const Tensor &self, Tensor &out) {
               "type ", out.scalar_type());
   common_device("aten::nonzero", {&self, &out});
   const Tensor found = coordinates(self);
-  at::native::resize_output(out, found.sizes());
+  if (at::native::resize_output(out, found.sizes())) out.as_strided_(found.sizes(), found.strides());
   return at::_ops::copy_::call(out, found, false);
 }
 Tensor nonzero(const Tensor &self) {

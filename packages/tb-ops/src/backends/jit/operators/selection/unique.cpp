@@ -81,15 +81,13 @@ Distinct unique(const Tensor &self, bool sorted, bool inverse, bool counts) {
 }
 
 // Distinct slices along a dimension; `slices` is the tensor as a matrix with a slice in each row, in the order `order`.
-Distinct distinct_slices(const Tensor &self, int64_t dim, const Tensor &slices, const Tensor &order, bool inverse,
-                         bool counts) {
+// As PyTorch's own kernels do, it gives places and counts whether they are asked for or not.
+Distinct distinct_slices(const Tensor &self, int64_t dim, const Tensor &slices, const Tensor &order) {
   const int64_t count = slices.size(0);
   const Tensor unequal = slices.narrow(0, 1, count - 1).ne(slices.narrow(0, 0, count - 1)).any(1);
   const Runs runs = runs_of(unequal, count);
-  const Tensor nothing = empty_on(self, {0}, c10::kLong);
   const Tensor places = order.defined() ? order.index_select(0, runs.starts) : runs.starts;
-  return {self.index_select(dim, places), inverse ? run_numbers(runs, order) : nothing,
-          counts ? lengths_of(runs, count) : nothing};
+  return {self.index_select(dim, places), run_numbers(runs, order), lengths_of(runs, count)};
 }
 
 Tensor slices_of(const Tensor &self, int64_t dim) {
@@ -105,7 +103,7 @@ Distinct unique_consecutive(const Tensor &self, bool inverse, bool counts, std::
     return flat_distinct(self, flat, {}, inverse, counts);
   }
   const int64_t along = at::maybe_wrap_dim(*dim, self.dim());
-  return distinct_slices(self, along, slices_of(self, along), {}, inverse, counts);
+  return distinct_slices(self, along, slices_of(self, along), {});
 }
 
 // Sorts slices by their last element first, so that after the last stable sort the first element decides.
@@ -121,7 +119,7 @@ Distinct unique_slices(const Tensor &self, int64_t dim, bool sorted, bool invers
     const Tensor keys = slices.select(1, column).index_select(0, order);
     order = order.index_select(0, sort_rows(keys, false).places);
   }
-  return distinct_slices(self, along, slices.index_select(0, order), order, inverse, counts);
+  return distinct_slices(self, along, slices.index_select(0, order), order);
 }
 
 // ---- counting -----------------------------------------------------------------------------------------------------
