@@ -29,8 +29,14 @@ MODULES = (
 _NO_DEVICE = (
     *("torch.sym_*", "torch.Sym*", "torch.is_vulkan_available", "torch.typename", "torch.set_printoptions"),
     *("torch.[A-Z]*Storage", "torch.[A-Z]*Tensor", "torch.compiled_with_cxx11_abi"),  # legacy types of the CPU
-    *("torch.nn.functional.has_torch_function*", "torch.nn.functional.handle_torch_function"),
-    *("torch.nn.functional.boolean_dispatch", "torch.nn.factory_kwargs", "torch.nn.attention.register_*"),
+    *("torch.Storage", "torch.classproperty", "torch.profiler_allow_*", "torch.autograd.is_*"),
+    *(
+        "torch.autograd.kineto_available",
+        "torch.autograd.has_torch_function",
+        "torch.nn.functional.has_torch_function*",
+    ),
+    *("torch.nn.functional.handle_torch_function", "torch.nn.functional.boolean_dispatch"),
+    *("torch.nn.factory_kwargs", "torch.nn.attention.register_*"),
     *("torch.utils.data.*_datapipe*", "torch.utils.data.*DataPipe", "torch.utils.data.runtime_validation*"),
     *("torch.utils.data.argument_validation", "torch.utils.data.DataChunk", "torch.utils.data.non_deterministic"),
     *("torch.distributed.*Options", "torch.distributed.BackendConfig", "torch.distributed.Group*"),
@@ -62,7 +68,7 @@ def _public(path: str, module: Any, name: str, value: Any) -> bool:
 
 @functools.cache
 def public_names() -> dict[str, Any]:
-    """The public names with their values: those of `__all__`, else those without an underscore. Modules are left out."""
+    """The public names with their values, without modules: those of `__all__`, else those without an underscore."""
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some names are deprecated

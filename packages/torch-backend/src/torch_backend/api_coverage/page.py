@@ -1,4 +1,4 @@
-"""The page of one or more reports: what is native everywhere in a paragraph for each module, the other names in a table.
+"""The page of some reports: what is native everywhere in a paragraph for each module, the other names in a table.
 
 `python -m torch_backend.api_coverage.page REPORT... PAGE` writes the page with a column for each report.
 """
@@ -27,11 +27,25 @@ from torch_backend.conformance.page import cell
 
 Report = Mapping[str, Any]
 WIDTH = 130
+INTRODUCTION = (
+    "Every public name of these modules, by a run on the device beside the CPU: the samples of PyTorch's own databases "
+    "of operators, modules and optimizers, in one dtype, single precision where there is a choice, or a short program "
+    "for what they lack. `python -m torch_backend.api_coverage` makes this page for any driver; nothing in it is "
+    "written by hand. Other dtypes, shapes, layouts and errors are what `python -m torch_backend.conformance` runs."
+)
+READING = (
+    "The states of modules and optimizers are of results, gradients and steps together. Operators in brackets are "
+    "PyTorch's own names, of the namespace `aten`."
+)
 MOST_OPERATORS = 4  # that a cell of the table names
 
 
 def _driver(report: Report) -> str:
     return str(report.get("driver", report["device"]))
+
+
+def _run(report: Report) -> str:
+    return f"- {_driver(report)}: torch {report['torch']}, {report['date']}, {report['seconds']} s"
 
 
 def _shown(state: State) -> str:
@@ -44,7 +58,7 @@ def _shown(state: State) -> str:
 
 
 def _cell(entry: Mapping[str, Any] | None) -> str:
-    """What a report says of a name. Gradients are named if their state is another, or other operators ran on the CPU."""
+    """What a report says of a name. Gradients are named if their state or their operators are others."""
     if entry is None:
         return "not there"
     own = State.from_json(entry)
@@ -127,17 +141,13 @@ def page(reports: Sequence[Report]) -> str:
     lines = [
         "# What of PyTorch works",
         "",
-        "Every public name of these modules, by a run on the device beside the CPU: the samples of PyTorch's own databases of",
-        "operators, modules and optimizers, in one dtype, single precision where there is a choice, or a short program for what",
-        "they lack. Written by `python -m torch_backend.api_coverage`, which makes this page for any driver; nothing here is",
-        "written by hand. Other dtypes, shapes, layouts and errors are what `python -m torch_backend.conformance` runs.",
+        *textwrap.wrap(INTRODUCTION, WIDTH),
         "",
-        *(f"- {_driver(report)}: torch {report['torch']}, {report['date']}, {report['seconds']} s" for report in reports),
+        *map(_run, reports),
         "",
         *_totals(reports),
         "",
-        "The states of modules and optimizers are of results, gradients and steps together. Operators in brackets are PyTorch's",
-        "own names, of the namespace `aten`.",
+        *textwrap.wrap(READING, WIDTH),
         "",
         *_by_module(reports, modules),
         "",

@@ -2,8 +2,8 @@
 
 A program is Python. Its last line is an expression, the result. It finds `device`, the tensors and the functions of
 `namespace`. One of `[compared.MODULE]` runs on the CPU and on the device, and both results are compared. One of
-`[on_device.MODULE]` runs on the device alone, and its result has to be true. One of `[ranks.MODULE]` is compared too, and
-runs in two processes, which have a process group.
+`[on_device.MODULE]` runs on the device alone, and its result has to be true. One of `[ranks.MODULE]` is compared too,
+and runs in two processes, which have a process group.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ def _tensors(device: Device) -> dict[str, Any]:
         "sentence": drawn(5, 2, 8),
         "w": drawn(3, 4).requires_grad_(),
     }
+    made |= {"coo": made["x"].to_sparse(), "csr": made["x"].to_sparse_csr(), "csc": made["x"].to_sparse_csc()}
     return dict(copy_to_device(made, device.device))
 
 

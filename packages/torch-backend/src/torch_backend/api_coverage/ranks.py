@@ -1,4 +1,4 @@
-"""Programs of torch.distributed: this process is rank 0, and starts a process that is rank 1. Both compare with the CPU.
+"""Programs of torch.distributed: this process is rank 0, and starts rank 1. Both compare with the CPU.
 
 `python -m torch_backend.api_coverage.ranks DEVICE STORE` is rank 1. It reads a program from stdin, one JSON line each,
 and answers with the problem, or null.
