@@ -41,7 +41,8 @@ class Variant:
         return getattr(self.entry, name)
 
     def dtype(self) -> torch.dtype:
-        return min(self.entry.dtypes, key=databases.usual_first)
+        chosen: torch.dtype = min(self.entry.dtypes, key=databases.usual_first)
+        return chosen
 
     def dtype_of_gradients(self) -> torch.dtype | None:
         """None if it has no gradients: a leaf is not written in place."""

@@ -41,7 +41,7 @@ MOST_OPERATORS = 4  # that a cell of the table names
 
 
 def _driver(report: Report) -> str:
-    return str(report.get("driver", report["device"]))
+    return str(report.get("driver") or report["device"])
 
 
 def _run(report: Report) -> str:

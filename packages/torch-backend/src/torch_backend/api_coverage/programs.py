@@ -111,7 +111,7 @@ def namespace(device: Device) -> dict[str, Any]:
         scheduler, trace = make(optimizer), []
         for _ in range(4):
             optimizer.zero_grad()
-            (parameter**2).sum().backward()
+            (parameter**2).sum().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             scheduler.step(*metrics)
             trace.append((float(optimizer.param_groups[0]["lr"]), parameter.detach().clone()))

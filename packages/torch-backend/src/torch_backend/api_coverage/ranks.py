@@ -1,6 +1,6 @@
 """Programs of torch.distributed: this process is rank 0, and starts rank 1. Both compare with the CPU.
 
-`python -m torch_backend.api_coverage.ranks DEVICE STORE` is rank 1. It reads a program from stdin, one JSON line each,
+`python -m torch_backend.api_coverage.ranks DEVICE PORT` is rank 1. It reads a program from stdin, one JSON line each,
 and answers with the problem, or null.
 """
 
@@ -9,14 +9,13 @@ from __future__ import annotations
 import datetime
 import functools
 import json
-import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from typing import Any, TextIO
 
 import torch
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from torch_backend._worker_process import answer, run_worker
 from torch_backend.api_coverage.programs import Program, run
@@ -27,12 +26,12 @@ from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 
 SIZE = 2
+LOCAL = "127.0.0.1"
 TIMEOUT = datetime.timedelta(seconds=20)  # of a collective call that the other rank does not make
 
 
-def _join(store: str, rank: int) -> None:
-    file = torch.distributed.FileStore(store, SIZE)
-    torch.distributed.init_process_group(store=file, rank=rank, world_size=SIZE, timeout=TIMEOUT)
+def _join(store: TCPStore, rank: int) -> None:
+    torch.distributed.init_process_group(store=store, rank=rank, world_size=SIZE, timeout=TIMEOUT)
 
 
 def _observed(text: str, device: Device, rank: int) -> Observation:
@@ -45,8 +44,8 @@ def _observed(text: str, device: Device, rank: int) -> Observation:
 @functools.cache
 def _other_rank(device: str) -> subprocess.Popen[str]:
     """Rank 1, which has joined the process group with this process."""
-    store = os.path.join(tempfile.mkdtemp(prefix="ranks-"), "store")
-    command = [sys.executable, "-m", "torch_backend.api_coverage.ranks", device, store]
+    store = TCPStore(LOCAL, 0, SIZE, is_master=True, wait_for_workers=False)
+    command = [sys.executable, "-m", "torch_backend.api_coverage.ranks", device, str(store.port)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     _join(store, 0)
     return process
@@ -67,9 +66,9 @@ def ranks(device: Device, shown: Program, dtype: torch.dtype, limits: Limits) ->
     yield own
 
 
-def _serve(device: str, store: str, answers: TextIO) -> int:
+def _serve(device: str, port: int, answers: TextIO) -> int:
     chosen = Device(device)
-    _join(store, 1)
+    _join(TCPStore(LOCAL, port, SIZE), 1)
     for line in sys.stdin:
         problem: Any = _observed(json.loads(line), chosen, 1).problem
         answer(answers, problem)
@@ -77,4 +76,5 @@ def _serve(device: str, store: str, answers: TextIO) -> int:
 
 
 if __name__ == "__main__":
-    run_worker(functools.partial(_serve, *sys.argv[1:]))
+    named, opened = sys.argv[1:]
+    run_worker(functools.partial(_serve, named, int(opened)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ class State:
         return fields | ({"text": self.text} if self.text else {})
 
     @staticmethod
-    def from_json(fields: dict[str, Any]) -> State:
+    def from_json(fields: Mapping[str, Any]) -> State:
         return State(fields["state"], tuple(fields.get("operators", ())), fields.get("text", ""))
 
 
