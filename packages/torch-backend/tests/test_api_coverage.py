@@ -148,6 +148,9 @@ def test_the_page_has_a_column_for_each_report() -> None:
     assert "| c | native | native; gradients: fallback (`b`, `c`) |" in text
     assert "| e | no device | not there |" in text
     assert "| native | 3 | 2 |" in text
+    assert (
+        "- sim: torch 2.13.0, 2026-11-29, 1 s. Gradients of 2 functions and methods were computed, 1 natively." in text
+    )
     assert "| torch | 4 | 3 | 3 | 2 |" in text
 
 
@@ -161,6 +164,12 @@ def test_a_page_of_nothing_is_refused() -> None:
 def test_a_run_without_names_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--name", "torch.nothing"]) == 1
     assert "nothing was run" in capsys.readouterr().err
+
+
+def test_a_run_on_no_device_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TB_DRIVER", "nothing")
+    assert main(["--name", "torch.Tensor.numel"]) == 2
+    assert "the names cannot be run on tb" in capsys.readouterr().err
 
 
 def test_a_run_writes_a_report_and_a_page(tmp_path: pathlib.Path) -> None:

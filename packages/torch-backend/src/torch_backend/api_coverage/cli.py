@@ -14,6 +14,7 @@ from torch_backend._worker_process import WorkerFailed
 from torch_backend.api_coverage import page
 from torch_backend.api_coverage.checks import cases
 from torch_backend.api_coverage.report import Report
+from torch_backend.conformance.databases import DatabaseMissing
 from torch_backend.conformance.expectations import matches
 from torch_backend.conformance.pool import Pool, Setup
 
@@ -39,13 +40,13 @@ def _arguments() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Runs the names; 0 when some ran, whatever came of it, 1 when none did, 2 when the device cannot be used."""
     options = _arguments().parse_args(arguments)
-    chosen = [case for case in cases() if matches(case.entry, options.name)]
-    if not chosen:
-        print(f"no name with a call matches {options.name!r}: nothing was run", file=sys.stderr)
-        return 1
     try:
+        chosen = [case for case in cases() if matches(case.entry, options.name)]
+        if not chosen:
+            print(f"no name with a call matches {options.name!r}: nothing was run", file=sys.stderr)
+            return 1
         pool = Pool(Setup(options.device, "quick", 0, options.case_limit, SAMPLES, WORKER), options.workers)
-    except (WorkerFailed, OSError) as error:
+    except (DatabaseMissing, WorkerFailed, OSError) as error:
         print(f"the names cannot be run on {options.device}: {error}", file=sys.stderr)
         return 2
     report = Report(options.name)

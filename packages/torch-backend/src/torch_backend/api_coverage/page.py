@@ -45,7 +45,11 @@ def _driver(report: Report) -> str:
 
 
 def _run(report: Report) -> str:
-    return f"- {_driver(report)}: torch {report['torch']}, {report['date']}, {report['seconds']} s"
+    gradients = [entry["gradients"]["state"] for entry in report["names"].values() if "gradients" in entry]
+    return (
+        f"- {_driver(report)}: torch {report['torch']}, {report['date']}, {report['seconds']} s. Gradients of "
+        f"{len(gradients)} functions and methods were computed, {gradients.count(NATIVE)} natively."
+    )
 
 
 def _shown(state: State) -> str:
