@@ -35,6 +35,10 @@ TB = Device("tb")
             State("refused", text="RuntimeError: No add."),
         ),
         (Result(ADD, FAILED, "values differ: 1 and 2"), State("wrong", text="values differ: 1 and 2")),
+        (
+            Result(ADD, FAILED, "values differ: not close! Greatest relative difference: 0.00184 at index (0,)"),
+            State("wrong", text="the greatest relative difference is 1.8e-03"),
+        ),
         (Result(ADD, FAILED, "crash: signal SIGSEGV\nstack"), State("crash", text="signal SIGSEGV")),
         (
             Result(ADD, FAILED, "the check itself raises KeyError: 1"),

@@ -68,11 +68,17 @@ def classify(result: Result) -> State:
             return State(NOT_TRIED, text=first_sentence(message))
         if message.startswith(RAISES):
             return State(REFUSED, text=first_sentence(message.removeprefix(RAISES)))
-        return State(WRONG, text=first_sentence(message))
+        return State(WRONG, text=_difference(message) or first_sentence(message))
     if result.fallbacks is None:
         return State(RUNS)
     operators = tuple(sorted({name.removeprefix("aten::") for name in result.fallbacks}))
     return State(FALLBACK, operators) if operators else State(NATIVE)
+
+
+def _difference(message: str) -> str:
+    """How far the values are from the CPU's, where torch.testing says it."""
+    found = re.search(r"relative difference: (\d[\d.e+-]*)", message, re.IGNORECASE)
+    return f"the greatest relative difference is {float(found[1]):.1e}" if found else ""
 
 
 def first_sentence(text: str) -> str:
