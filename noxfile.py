@@ -257,6 +257,7 @@ def sdist(session: nox.Session) -> None:
 
 # Importing them defines their sessions; nox lists sessions in the order of their definition.
 from building.sessions import (  # noqa: E402, F401, I001
+    api_coverage,
     benchmarks,
     checks,
     clients,

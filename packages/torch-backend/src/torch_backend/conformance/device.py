@@ -97,5 +97,6 @@ class Device:
         if self.device.type == "tb":
             import tb_ops
 
+            facts["driver"] = str(self.module.get_device_properties(0).driver)
             facts["operators"] = [one.name for one in tb_ops.backends() if one.serves]
         return facts

@@ -12,6 +12,7 @@ from torch_backend.conformance.comparison import compare
 from torch_backend.conformance.device import Device
 
 DOES_NOT_RAISE = "the device does not raise"
+RAISES = "the device raises"
 
 
 @dataclass
@@ -73,7 +74,7 @@ def agree(
         name = type(expected.error).__name__
         return Observation(problem=f"{DOES_NOT_RAISE} where the CPU raises {name}: {error_text(expected.error)}")
     if actual.error is not None:
-        return Observation(problem=f"the device raises {error_text(actual.error)}")
+        return Observation(problem=f"{RAISES} {error_text(actual.error)}")
     try:
         return compare(
             expected.value,

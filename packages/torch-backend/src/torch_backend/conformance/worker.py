@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import dataclasses
 import faulthandler
+import functools
 import json
 import sys
+from collections.abc import Mapping
 from typing import TextIO
 
 from torch_backend._worker_process import DEVICE_LOST, answer, run_worker
 from torch_backend.conformance import databases
 from torch_backend.conformance.case import FAILED, Case
-from torch_backend.conformance.checks import list_cases
+from torch_backend.conformance.checks import CHECKS, Check, list_cases
 from torch_backend.conformance.device import Device
 from torch_backend.conformance.execution import run_case
 from torch_backend.conformance.profiles import PROFILES
 
 
-def serve(answers: TextIO) -> int:
-    """Answers requests until stdin ends."""
+def serve(checks: Mapping[str, Check], answers: TextIO) -> int:
+    """Answers requests for cases of these checks until stdin ends."""
     first = json.loads(sys.stdin.readline())
     profile = PROFILES[first["profile"]]
     try:
@@ -45,7 +47,7 @@ def serve(answers: TextIO) -> int:
         if first["samples"]:
             limits = dataclasses.replace(limits, samples=first["samples"])
         faulthandler.dump_traceback_later(first["case_limit"], exit=True)
-        result = run_case(case, device, dataclasses.replace(limits, seed=first["seed"]))
+        result = run_case(case, device, dataclasses.replace(limits, seed=first["seed"]), checks)
         lost = result.status == FAILED and not device.usable()
         faulthandler.cancel_dump_traceback_later()
         if lost:
@@ -58,7 +60,7 @@ def serve(answers: TextIO) -> int:
 
 def main() -> None:
     """Serves requests, then ends the process."""
-    run_worker(serve)
+    run_worker(functools.partial(serve, CHECKS))
 
 
 if __name__ == "__main__":
