@@ -266,4 +266,5 @@ from building.sessions import (  # noqa: E402, F401, I001
     torches,
     pythons,
     release,
+    suites,
 )

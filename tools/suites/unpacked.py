@@ -1,0 +1,38 @@
+"""The tests of a suite in a folder of their own, beside nothing of the library: it is tested as it is installed."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shutil
+
+from suites.suite import Suite
+
+CUDA = re.compile(r"\bcuda\b")
+"""The word in `torch.cuda`, `x.cuda()` and "cuda:0", but not in `is_cuda`. PyTorch has the same names for tb."""
+
+
+def take(suite: Suite, source: pathlib.Path, folder: pathlib.Path, device: str) -> pathlib.Path:
+    """Copies the tests, with the device renamed if the suite asks for it. Returns their root."""
+    root = folder / f"tests-{device}"
+    shutil.rmtree(root, ignore_errors=True)
+    for name in [*suite.tests, *suite.beside]:
+        origin, copy = source / name, root / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if origin.is_dir():
+            shutil.copytree(origin, copy, dirs_exist_ok=True)
+        else:
+            shutil.copy2(origin, copy)
+    for name in suite.without:
+        for path in root.glob(name):
+            path.unlink()
+    # The suite's own settings may ask for plugins, or for warnings to be errors.
+    (root / "pytest.ini").write_text("[pytest]\n")
+    if suite.renamed and device != "cpu":
+        for path in root.rglob("*.py"):
+            path.write_text(renamed(path.read_text(), device))
+    return root
+
+
+def renamed(text: str, device: str) -> str:
+    return CUDA.sub(device, text)
