@@ -88,7 +88,7 @@ def _by_apt(archive: SourceArchive, folder: pathlib.Path) -> None:
     options += [f"Dir::State::lists={state / 'lists'}", f"Dir::Cache={state / 'cache'}"]
     own = [text for option in options for text in ("-o", option)]
     _run(["apt-get", *own, "update"], folder)
-    _run(["apt-get", *own, "source", "--download-only", archive.requirement], folder)
+    _run(["apt-get", *own, "source", "--download-only", "--tar-only", archive.requirement], folder)
 
 
 def _run(command: list[str], folder: pathlib.Path) -> str:
