@@ -63,10 +63,42 @@ def name_of(nodeid: str, device: str) -> Name:
 
 
 def make_default(device: str) -> None:
-    """Tensors are made on the device where a test names none."""
+    """Tensors are made on the device where a test names none; their random numbers are those of the CPU.
+
+    Tolerances and expected values of tests are often right for what the CPU draws from their seed only.
+    """
     import torch
+    from torch.overrides import TorchFunctionMode
+
+    made = {torch.rand, torch.randn, torch.randint, torch.randperm}
+    like = {torch.rand_like, torch.randn_like}
+    filled = {torch.Tensor.normal_, torch.Tensor.uniform_}
+
+    class DrawnOnCPU(TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+            named = named or {}
+            if function in made and "out" not in named and _type(named.get("device"), device) == device:
+                drawn = function(*arguments, **(named | {"device": "cpu"})).detach()
+                return drawn.to(device).requires_grad_(bool(named.get("requires_grad")))
+            if function in like | filled and arguments[0].device.type == device and "device" not in named:
+                host = function(torch.empty_like(arguments[0], device="cpu"), *arguments[1:], **named).detach()
+                if function in like:
+                    return host.to(device).requires_grad_(bool(named.get("requires_grad")))
+                return arguments[0].copy_(host)
+            if getattr(function, "__module__", "") == "torch.nn.init" and named["tensor"].device.type == device:
+                host = torch.empty_like(named["tensor"], device="cpu")
+                function(**(named | {"tensor": host}))
+                with torch.no_grad():
+                    return named["tensor"].copy_(host)
+            return function(*arguments, **named)
 
     torch.set_default_device(device)
+    DrawnOnCPU().__enter__()
+
+
+def _type(device: Any, default: str) -> str:
+    """The type of a device as a call names it: None, a text, or a torch.device."""
+    return str(device or default).split(":")[0]
 
 
 def take_numpy(device: str) -> None:

@@ -10,6 +10,8 @@ from suites.suite import Suite
 
 CUDA = re.compile(r"\bcuda\b")
 """The word in `torch.cuda`, `x.cuda()` and "cuda:0", but not in `is_cuda`. PyTorch has the same names for tb."""
+LEGACY = "torch.LongTensor("
+"""It makes a tensor of the CPU, whatever the default device is, and `torch.tensor(` makes the same one there."""
 
 
 def take(suite: Suite, source: pathlib.Path, folder: pathlib.Path, device: str) -> pathlib.Path:
@@ -28,9 +30,14 @@ def take(suite: Suite, source: pathlib.Path, folder: pathlib.Path, device: str) 
             path.unlink()
     # The suite's own settings may ask for plugins, or for warnings to be errors.
     (root / "pytest.ini").write_text("[pytest]\n")
-    if suite.renamed and device != "cpu":
+    if device != "cpu":
         for path in root.rglob("*.py"):
-            path.write_text(renamed(path.read_text(), device))
+            text = path.read_text()
+            if suite.renamed:
+                text = renamed(text, device)
+            if suite.default_device:
+                text = text.replace(LEGACY, "torch.tensor(")
+            path.write_text(text)
     return root
 
 
