@@ -15,12 +15,25 @@ from suites.suite import load
 INTRODUCTION = """\
 # Test suites of other libraries
 
-`nox -s suites -- --record` writes this page. Each suite is run unmodified, with the device renamed, on `tb`; a test that fails there is
-run on stock CPU too, in the same environment without torch_backend. [Clients](../clients.md#their-own-test-suites) says how.
+`nox -s suites -- --record` writes this page. Each suite is run unmodified, with the device renamed, on `tb`; a test that
+fails there is run on stock CPU too, in the same environment without torch_backend.
+[Clients](../clients.md#their-own-test-suites) says how.
 
-*Executed* are the tests that used memory of the device. *CPU too* fail on stock CPU as well, and say nothing about the device.
-*Expected* failures have an entry with a reason. *Native* is the share of executed tests without an operator on the CPU.
-*Elsewhere* are tests that pass and use no memory of the device, *skipped* those that the suite skips."""
+*Executed* are the tests that used memory of the device, or failed. *CPU too* fail on stock CPU as well, and say nothing
+about the device. *Expected* failures have an entry with a reason. *Elsewhere* are tests that pass and use no memory of
+the device, *skipped* those that the suite skips. *Native* is the share of executed tests without an operator on the
+CPU."""
+
+COUNTS = {
+    "executed": "executed",
+    "passed": "passed",
+    "failed": "failed",
+    "expected": "expected",
+    "CPU too": "failed on stock CPU too",
+    "elsewhere": "not on the device",
+    "skipped": "skipped",
+}
+"""The columns of counts, and their names in the report."""
 
 
 def page(report: Mapping[str, Any], absent: Mapping[str, str]) -> str:
@@ -33,12 +46,9 @@ def page(report: Mapping[str, Any], absent: Mapping[str, str]) -> str:
         lines += ["", f"Failed: {', '.join(bad)}."]
     lines += ["", "## Suites", ""]
     lines += _table(
-        ["suite", "version", "from", "executed", "passed", "failed", "expected", "CPU too", "native", "elsewhere"]
-        + ["skipped"],
+        ["suite", "version", "from", *COUNTS, "native"],
         [
-            [name, found["version"], found["from"], found["executed"], found["passed"], found["failed"]]
-            + [found["expected"], found["failed on stock CPU too"], _share(found["native"], found["executed"])]
-            + [found["not on the device"], found["skipped"]]
+            [name, found["version"], found["from"], *(found[key] for key in COUNTS.values()), _native(found)]
             for name, found in suites.items()
         ],
     )
@@ -73,8 +83,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     return lines + [f"| {' | '.join(cell(str(value)) for value in row)} |" for row in rows]
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else ""
+def _native(found: Mapping[str, Any]) -> str:
+    return f"{100 * found['native'] / found['executed']:.1f} %" if found["executed"] else ""
 
 
 if __name__ == "__main__":
