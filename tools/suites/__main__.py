@@ -57,6 +57,7 @@ def summary(suite: Suite, report: Report, verdict: Sequence[str]) -> dict[str, A
     """What the report has of a suite."""
     skipped = sum((tally.skipped for tally in report.tallies.values()), Counter[str]())
     not_on_device = skipped.pop(NOT_ON_DEVICE, 0)
+    on_cpu_too = [result for tally in report.tallies.values() for result in tally.on_cpu_too]
     entries: Counter[Expectation] = Counter()
     for tally in report.tallies.values():
         entries.update(entry for _, entry in tally.expected)
@@ -73,10 +74,16 @@ def summary(suite: Suite, report: Report, verdict: Sequence[str]) -> dict[str, A
         "skipped": skipped.total(),
         "skips": dict(skipped.most_common(20)),
         "entries": [
-            {"entry": str(entry), "kind": (KINDS | LIBRARY)[entry.kind], "reason": entry.reason, "tests": count}
+            {
+                "entry": " ".join(str(entry).split()),
+                "kind": (KINDS | LIBRARY)[entry.kind],
+                "reason": entry.reason,
+                "tests": count,
+            }
             for entry, count in entries.most_common()
         ],
         "causes": {text: [str(one.name) for one in group] for text, group in report.causes(report.failures)},
+        "causes on stock CPU too": {text: len(group) for text, group in report.causes(on_cpu_too)},
         "fallbacks": dict(report.fallbacks.most_common()),
     }
 

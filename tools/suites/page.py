@@ -15,8 +15,8 @@ from suites.suite import load
 INTRODUCTION = """\
 # Test suites of other libraries
 
-`nox -s suites -- --record` writes this page. Each suite is run unmodified, with the device renamed, on `tb`; a test that
-fails there is run on stock CPU too, in the same environment without torch_backend.
+`nox -s suites -- --record` writes this page. Each suite is run unmodified, with the device renamed, on `tb`; a test
+that fails there is run on stock CPU too, in the same environment without torch_backend.
 [Clients](../clients.md#their-own-test-suites) says how.
 
 *Executed* are the tests that used memory of the device, or failed. *CPU too* fail on stock CPU as well, and say nothing

@@ -41,6 +41,8 @@ def run(
         SuiteFailed: pytest does not collect the tests, or ends within too many of them.
     """
     done: list[TestName] = []
+    printed = folder / f"{device}.txt"
+    printed.unlink(missing_ok=True)
     for _ in range(STARTS):
         log = folder / f"{device}.jsonl"
         log.unlink(missing_ok=True)
@@ -53,7 +55,7 @@ def run(
         command += ["-c", str(root / "pytest.ini"), "--rootdir", str(root), "--continue-on-collection-errors"]
         command += [*suite.options_for(device), *(["-k", text] if text else []), *paths]
         started = None
-        with (folder / f"{device}.txt").open("a") as output:
+        with printed.open("a") as output:
             process = subprocess.Popen(
                 command, cwd=root, stdout=output, stderr=output, env=_variables(suite, device, request)
             )
@@ -74,7 +76,7 @@ def run(
         elif process.returncode in (0, 1, 5):
             return
         elif process.returncode != DEVICE_LOST:
-            raise SuiteFailed(f"pytest ended with {_how(process)}: {folder / device}.txt has what it printed")
+            raise SuiteFailed(f"pytest ended with {_how(process)}: {printed} has what it printed")
         if asked is not None:
             asked = [name for name in asked if name not in done]
     raise SuiteFailed(f"{STARTS} processes ended within a test, the last within {done[-1]}")

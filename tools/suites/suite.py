@@ -28,6 +28,7 @@ class Suite:
     tests: list[str]
     beside: list[str] = field(default_factory=list)
     without: list[str] = field(default_factory=list)
+    packages: list[str] = field(default_factory=list)
     part: str = ""
     debian: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)

@@ -28,6 +28,8 @@ def take(suite: Suite, source: pathlib.Path, folder: pathlib.Path, device: str) 
     for name in suite.without:
         for path in root.glob(name):
             path.unlink()
+    for name in suite.packages:
+        (root / name / "__init__.py").touch()
     # The suite's own settings may ask for plugins, or for warnings to be errors.
     (root / "pytest.ini").write_text("[pytest]\n")
     if device != "cpu":
