@@ -116,7 +116,7 @@ def take_numpy(device: str) -> None:
     tensor: Any = torch.Tensor
     torch.from_numpy = functools.wraps(from_numpy)(lambda data: from_numpy(data).to(device))
     tensor.numpy = functools.wraps(numpy)(lambda self, **named: numpy(host(self), **named))
-    tensor.__array__ = functools.wraps(array)(lambda self, *arguments: array(host(self), *arguments))
+    tensor.__array__ = functools.wraps(array)(lambda self, *given, **named: array(host(self), *given, **named))
 
 
 class Observer:
