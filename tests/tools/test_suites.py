@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import pathlib
 import tarfile
 import textwrap
+from typing import Any
 
 import pytest
 from building.source_archives import SourceArchive, SourceUnavailable
@@ -22,12 +24,25 @@ from torch_backend.pytorch_tests.result import FAILED, PASSED, SKIPPED, XFAILED,
 
 TESTS = """
     import os, signal, time, unittest
-    import pytest, torch
+    import numpy, pytest, torch
 
     DEVICE = torch.empty(0).device.type
 
     def test_passes():
         assert (torch.ones(2) + 1).tolist() == [2, 2]
+
+    def test_draws_what_the_cpu_draws():
+        torch.manual_seed(7)
+        drawn = torch.rand(3), torch.nn.Linear(2, 3).weight
+        torch.manual_seed(7)
+        on_cpu = torch.rand(3, device="cpu"), torch.nn.Linear(2, 3, device="cpu").weight
+        assert [x.device.type for x in drawn] == [DEVICE] * 2
+        assert [x.tolist() for x in drawn] == [x.tolist() for x in on_cpu]
+
+    def test_takes_arrays():
+        tensor = torch.from_numpy(numpy.ones(2))
+        assert tensor.device.type == DEVICE
+        assert tensor.numpy().sum() == numpy.asarray(tensor).sum() == 2
 
     def test_is_elsewhere():
         assert torch.ones(2, device="cpu").tolist() == [1, 1]
@@ -63,12 +78,12 @@ TESTS = """
 """
 
 
-def run(folder: pathlib.Path, tests: str = TESTS, **keys: object) -> list[Result]:
+def run(folder: pathlib.Path) -> list[Result]:
     source = folder / "source" / "tests"
     source.mkdir(parents=True)
-    (source / "test_one.py").write_text(textwrap.dedent(tests))
+    (source / "test_one.py").write_text(textwrap.dedent(TESTS))
     (source / "test_missing.py").write_text("import no_such_module_at_all")
-    suite = Suite("fake", "", "", "fake==1.0", [], ["tests"], default_device=True, limit=8.0, **keys)  # type: ignore[arg-type]
+    suite = Suite("fake", "", "", "fake==1.0", [], ["tests"], default_device=True, numpy=True, limit=8.0)
     return results_of(suite, source.parent, folder, "tb", "")
 
 
@@ -78,6 +93,8 @@ def test_each_test_has_its_result_whatever_ends_the_process(tmp_path: pathlib.Pa
     assert outcomes == {
         "test_missing (import)": (FAILED, FAILED),
         "test_one test_passes": (PASSED, None),
+        "test_one test_draws_what_the_cpu_draws": (PASSED, None),
+        "test_one test_takes_arrays": (PASSED, None),
         "test_one test_is_elsewhere": (SKIPPED, None),
         "test_one test_skips": (SKIPPED, None),
         "test_one test_is_expected_to_fail": (XFAILED, None),
@@ -164,6 +181,27 @@ def test_an_entry_whose_tests_pass_or_are_not_there_fails_a_run() -> None:
 
 def _name(test: str) -> TestName:
     return TestName("f", test)
+
+
+def test_the_last_results_are_judged_by_the_entries(tmp_path: pathlib.Path) -> None:
+    suite = load()[0]["einops"]
+    (entry,) = load_expectations([suite.expected], "cpu", suite.version, KINDS | LIBRARY)
+    name = TestName(entry.file, entry.test)
+    (tmp_path / "einops").mkdir()
+
+    def judged(result: Result) -> tuple[int, dict[str, Any]]:
+        (tmp_path / "einops" / "results.jsonl").write_text(json.dumps(result.to_json()) + "\n")
+        report = tmp_path / "report.json"
+        status = main(["einops", "--source", "none", "--json", str(report), "--judge"])
+        return status, json.loads(report.read_text())["suites"]["einops"]
+
+    status, found = judged(Result(name, FAILED, f"Error: {entry.error}", cpu=PASSED))
+    assert (status, found["ok"], found["expected"]) == (0, True, 1)
+    status, found = judged(Result(name, FAILED, "another error", cpu=PASSED))
+    assert (status, found["ok"], found["failed"]) == (1, False, 1)
+    status, found = judged(Result(name, PASSED))
+    assert (status, found["passed"]) == (1, 1)
+    assert "expects a failure" in found["verdict"][0]
 
 
 def test_an_archive_with_another_digest_is_removed(tmp_path: pathlib.Path) -> None:
