@@ -29,7 +29,6 @@ class Suite:
     beside: list[str] = field(default_factory=list)
     without: list[str] = field(default_factory=list)
     packages: list[str] = field(default_factory=list)
-    alone: list[str] = field(default_factory=list)
     part: str = ""
     debian: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)

@@ -63,8 +63,4 @@ def suites(session: nox.Session) -> None:
 def _environment(session: nox.Session, suite: Suite) -> Environment:
     """An environment with the library, what its tests import, and all of our packages. torch stays as it is."""
     needs = [f"torch=={chosen_minor()}.*", PYTEST, *suite.needs]
-    environment = Environment(f"suite-{suite.name}", torch=True)
-    environment.prepare(session, needs, wheels(session, PACKAGES))
-    if suite.alone:
-        environment.install(session, "--no-deps", *suite.alone)
-    return environment
+    return Environment(f"suite-{suite.name}", torch=True).prepare(session, needs, wheels(session, PACKAGES))
