@@ -77,6 +77,8 @@ def make_default(device: str) -> None:
     class DrawnOnCPU(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
             named = named or {}
+            if named.get("generator") is not None:
+                return function(*arguments, **named)
             if function in made and "out" not in named and _type(named.get("device"), device) == device:
                 drawn = function(*arguments, **(named | {"device": "cpu"})).detach()
                 return drawn.to(device).requires_grad_(bool(named.get("requires_grad")))
