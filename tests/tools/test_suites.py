@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from building.source_archives import SourceArchive, SourceUnavailable
-from suites.__main__ import KINDS, LIBRARY, main, results_of, summary, verdict_of
+from suites.__main__ import SUITE_KINDS, main, results_of, summary, verdict_of
 from suites.page import page
 from suites.plugin import NOT_ON_DEVICE, name_of
 from suites.suite import Suite, load
@@ -137,7 +137,7 @@ def test_the_table_and_the_expected_failures_are_valid() -> None:
     assert absent
     for suite in suites.values():
         if suite.expected.exists():
-            assert load_expectations([suite.expected], "cpu", suite.version, KINDS | LIBRARY)
+            assert load_expectations([suite.expected], "cpu", suite.version, SUITE_KINDS)
     files = {path.stem for path in pathlib.Path(suite.expected).parent.glob("*.toml")}
     assert files <= set(suites)
 
@@ -185,7 +185,7 @@ def _name(test: str) -> TestName:
 
 def test_the_last_results_are_judged_by_the_entries(tmp_path: pathlib.Path) -> None:
     suite = load()[0]["einops"]
-    (entry,) = load_expectations([suite.expected], "cpu", suite.version, KINDS | LIBRARY)
+    (entry,) = load_expectations([suite.expected], "cpu", suite.version, SUITE_KINDS)
     name = TestName(entry.file, entry.test)
     (tmp_path / "einops").mkdir()
 

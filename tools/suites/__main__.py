@@ -22,8 +22,8 @@ from suites import processes, unpacked
 from suites.plugin import NOT_ON_DEVICE
 from suites.suite import Suite, load
 
-LIBRARY = {"library": "the library's own fault"}
-"""A kind of expected failure, beside those of PyTorch's tests."""
+SUITE_KINDS = KINDS | {"library": "the library's own fault"}
+"""The kinds of expected failures: those of PyTorch's tests, and one more."""
 
 
 def results_of(suite: Suite, source: pathlib.Path, folder: pathlib.Path, device: str, text: str) -> list[Result]:
@@ -75,7 +75,7 @@ def summary(suite: Suite, report: Report, verdict: Sequence[str]) -> dict[str, A
         "entries": [
             {
                 "entry": " ".join(str(entry).split()),
-                "kind": (KINDS | LIBRARY)[entry.kind],
+                "kind": SUITE_KINDS[entry.kind],
                 "reason": entry.reason,
                 "tests": count,
             }
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     suite = suites[chosen.name]
     driver = str(Device(chosen.device).module.get_device_properties(0).driver)
     paths = [suite.expected] if suite.expected.exists() else []
-    report = Report(load_expectations(paths, driver, suite.version, KINDS | LIBRARY))
+    report = Report(load_expectations(paths, driver, suite.version, SUITE_KINDS))
     folder = chosen.json.parent / suite.name
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "results.jsonl"

@@ -95,7 +95,8 @@ def make_default(device: str) -> None:
             return function(*arguments, **named)
 
     torch.set_default_device(device)
-    DrawnOnCPU().__enter__()
+    mode: Any = DrawnOnCPU()
+    mode.__enter__()  # to the end of the process
 
 
 def _type(device: Any, default: str) -> str:
@@ -110,13 +111,14 @@ def take_numpy(device: str) -> None:
     """
     import torch
 
-    from_numpy, numpy, array = torch.from_numpy, torch.Tensor.numpy, torch.Tensor.__array__
-
-    def host(tensor: Any) -> Any:
-        return tensor.cpu() if tensor.device.type == device else tensor
-
+    whole: Any = torch
     tensor: Any = torch.Tensor
-    torch.from_numpy = functools.wraps(from_numpy)(lambda data: from_numpy(data).to(device))
+    from_numpy, numpy, array = whole.from_numpy, tensor.numpy, tensor.__array__
+
+    def host(data: Any) -> Any:
+        return data.cpu() if data.device.type == device else data
+
+    whole.from_numpy = functools.wraps(from_numpy)(lambda data: from_numpy(data).to(device))
     tensor.numpy = functools.wraps(numpy)(lambda self, **named: numpy(host(self), **named))
     tensor.__array__ = functools.wraps(array)(lambda self, *given, **named: array(host(self), *given, **named))
 
