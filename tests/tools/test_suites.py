@@ -114,8 +114,8 @@ def test_each_test_has_its_result_whatever_ends_the_process(tmp_path: pathlib.Pa
 
 
 def test_the_word_cuda_is_renamed_and_no_part_of_a_word() -> None:
-    text = 'x.cuda() if torch.cuda.is_available() else x.is_cuda; "cuda:0"'
-    assert renamed(text, "tb") == 'x.tb() if torch.tb.is_available() else x.is_cuda; "tb:0"'
+    text = 'x.cuda() if torch.cuda.is_available() else x.is_cuda; f("cuda:0", cuda=True)'
+    assert renamed(text, "tb") == 'x.tb() if torch.tb.is_available() else x.is_cuda; f("tb:0", cuda=True)'
 
 
 @pytest.mark.parametrize(

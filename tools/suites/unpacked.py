@@ -8,8 +8,9 @@ import shutil
 
 from suites.suite import Suite
 
-CUDA = re.compile(r"\bcuda\b")
-"""The word in `torch.cuda`, `x.cuda()` and "cuda:0", but not in `is_cuda`. PyTorch has the same names for tb."""
+CUDA = re.compile(r"(?<=[.\"'])cuda\b")
+"""In `torch.cuda`, `x.cuda()` and "cuda:0", but not in `is_cuda`, nor an argument `cuda` of a function of the library's.
+PyTorch has the same names for tb."""
 LEGACY = "torch.LongTensor("
 """It makes a tensor of the CPU, whatever the default device is, and `torch.tensor(` makes the same one there."""
 
