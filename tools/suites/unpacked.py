@@ -9,7 +9,7 @@ import shutil
 from suites.suite import Suite
 
 CUDA = re.compile(r"(?<=[.\"'])cuda\b")
-"""In `torch.cuda`, `x.cuda()` and "cuda:0", but not in `is_cuda`, nor an argument `cuda` of a function of the library's.
+"""In `torch.cuda`, `x.cuda()` and "cuda:0", but not in `is_cuda`, nor an argument `cuda` of the library's functions.
 PyTorch has the same names for tb."""
 LEGACY = "torch.LongTensor("
 """It makes a tensor of the CPU, whatever the default device is, and `torch.tensor(` makes the same one there."""
