@@ -92,7 +92,7 @@ def record(path: pathlib.Path, name: str, run: Mapping[str, Any], found: Mapping
     report = json.loads(path.read_text()) if path.exists() else {}
     if any(report.get(key) != value for key, value in run.items()):
         report = {**run, "suites": {}}
-    report["suites"][name] = found
+    report["suites"] = dict(sorted({**report["suites"], name: found}.items()))
     path.write_text(json.dumps(report, indent=1) + "\n")
 
 

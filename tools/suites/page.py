@@ -58,7 +58,7 @@ def page(report: Mapping[str, Any], absent: Mapping[str, str]) -> str:
     lines += _table(
         ["suite", "tests", "entry", "kind", "reason"],
         [
-            [name, entry["tests"], f"`{entry['entry']}`", entry["kind"], entry["reason"]]
+            [name, entry["tests"], f"`{cell(entry['entry'], 150)}`", entry["kind"], entry["reason"]]
             for name, found in suites.items()
             for entry in found["entries"]
         ],
