@@ -267,4 +267,5 @@ from building.sessions import (  # noqa: E402, F401, I001
     torches,
     pythons,
     release,
+    suites,
 )

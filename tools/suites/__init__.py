@@ -1,0 +1,1 @@
+"""Test suites of other libraries, unmodified, on tb: `nox -s suites`."""
