@@ -3,17 +3,18 @@
 PyTorch loads it by its entry point. test_foreign_device.py compiles its extension.
 """
 
+import importlib
 import sys
 
 import torch
+from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
 
 
 def _autoload() -> None:
-    import _foreign_device  # noqa: F401  (its operators, its allocator and its hooks)
-
-    torch.utils.rename_privateuse1_backend("foreign")
-    torch._register_device_module("foreign", sys.modules[__name__])
-    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    importlib.import_module("_foreign_device")  # its operators, its allocator and its hooks
+    rename_privateuse1_backend("foreign")
+    torch._register_device_module("foreign", sys.modules[__name__])  # type: ignore[no-untyped-call]
+    generate_methods_for_privateuse1_backend(for_storage=True)
 
 
 def is_available() -> bool:
@@ -28,8 +29,9 @@ def current_device() -> int:
     return 0
 
 
-def set_device(device: object) -> None:
-    if torch.device("foreign", device).index if isinstance(device, int) else torch.device(device).index:
+def set_device(device: torch.device | str | int) -> None:
+    chosen = torch.device("foreign", device) if isinstance(device, int) else torch.device(device)
+    if chosen.index:
         raise ValueError(f"there is one foreign device, and no {device}")
 
 

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 import torch
 
@@ -47,7 +48,7 @@ class Expectation:
         return f"{self.check} {self.op} {self.dtype}"
 
 
-def entries(path: pathlib.Path, keys: set[str], needed: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+def entries(path: pathlib.Path, keys: set[str], needed: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the entries of a file of expected failures, each with the words that name it in an error.
 
     Raises:

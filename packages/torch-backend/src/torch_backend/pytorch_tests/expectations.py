@@ -18,7 +18,7 @@ KINDS = {
     "not offered": "not offered; the status page says so",
     "by design": "the device differs by design",
 }
-KEYS = {"file", "test", "kind", "reason", "driver", "torch", "source", "error"}
+KEYS = {"file", "test", "kind", "reason", "driver", "torch", "source", "error", "strict"}
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Expectation:
 
     `test` is a class and a method without the device's name. `torch` and `source` are the minor versions of the
     installed PyTorch and of the tests. `error`, if given, must be a part of the failure's text. An entry without `test`
-    is a cause, wherever a test fails with its error; one with `test` is wrong as soon as one of its tests passes.
+    is a cause, wherever a test fails with its error. One with `test` is wrong as soon as one of its tests passes,
+    unless `strict` is false: they pass in some orders.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Expectation:
     torch: str = "*"
     source: str = "*"
     error: str = ""
+    strict: bool = True
 
     @property
     def names_tests(self) -> bool:

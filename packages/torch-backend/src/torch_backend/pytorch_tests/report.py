@@ -85,7 +85,7 @@ class Report:
         if result.outcome == PASSED:
             tally.passed += 1
             for entry in entries:
-                if entry.names_tests:
+                if entry.names_tests and entry.strict:
                     self.passes_of[entry].append(result)
             return None
         assert result.outcome == FAILED
