@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,10 @@ def _skip_ops() -> Any:
     now = importlib.import_module(f"{INTERNAL}.common_device_type").skipOps
     # It had the names of the class and of the test before the operators.
     return lambda *arguments: now(arguments[-1])
+
+
+def _no_overlap(tensor: Any) -> bool:
+    return False
 
 
 def _constant(value: Any) -> Callable[[], Any]:
@@ -49,6 +54,7 @@ NAMES: dict[str, dict[str, str | Callable[[], Any]]] = {
     "functorch.experimental.control_flow": {
         "UnsupportedAliasMutationException": "torch._higher_order_ops.utils:UnsupportedAliasMutationException"
     },
+    "torch._inductor.compile_fx": {"complex_memory_overlap": _constant(_no_overlap)},
     f"{INTERNAL}.inductor_utils": {
         "HAS_CUDA": f"{INTERNAL}.inductor_utils:HAS_CUDA_AND_TRITON",
         "HAS_XPU": f"{INTERNAL}.inductor_utils:HAS_XPU_AND_TRITON",
@@ -68,8 +74,13 @@ def adapted(text: str) -> str:
 
 
 def adapt(path: pathlib.Path) -> list[str]:
-    """Adds to modules of the installed PyTorch, in this process, what a test file may miss. Returns the added names."""
+    """Adds to modules of the installed PyTorch, in this process, what a test file may miss. Returns the added names.
+
+    A file's own helpers, in its folder, may miss it too.
+    """
     text = path.read_text()
+    near = [path.with_name(f"{module}.py") for module in re.findall(r"^ *from \.?(\w+) import", text, re.MULTILINE)]
+    text += "".join(module.read_text() for module in near if module.is_file())
     added = []
     for module_name, names in NAMES.items():
         if module_name.rsplit(".", 1)[-1] not in text:
