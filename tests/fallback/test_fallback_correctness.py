@@ -286,3 +286,18 @@ def test_another_value_of_launch_blocking_is_an_error(run_python: RunPython) -> 
     done = run_python("import torch; torch.ones(1, device='tb')", {"TB_LAUNCH_BLOCKING": "yes"}, check=False)
     assert done.returncode != 0
     assert "TB_LAUNCH_BLOCKING=yes is neither 0 nor 1" in done.stderr
+
+
+def test_a_fused_optimizer_takes_its_rate_from_the_host(run_python: RunPython) -> None:
+    code = """
+        import torch
+        steps = []
+        for device in ("cpu", "tb"):
+            weight = torch.arange(6.0, device=device).requires_grad_()
+            weight.grad = torch.ones_like(weight)
+            torch.optim.Adagrad([weight], lr=torch.tensor(0.5), fused=True).step()
+            steps.append(weight.detach().cpu())
+        torch.testing.assert_close(*steps)
+        print("equal")
+    """
+    assert run_python(code, {"TB_DRIVER": "sim", "TB_FALLBACK": "allow"}).stdout.splitlines()[-1] == "equal"

@@ -80,8 +80,9 @@ void check_devices(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arg
   const Rule rule = rule_of(name);
   if (rule == Rule::own) return;
   first.reset();
-  // Iterators with one tensor to read take no number instead of it.
-  const bool takes_numbers = rule == Rule::numbers_of_the_host && tensors_to_read(op.schema()) > 1;
+  // Iterators with one tensor to read take no number instead of it. Fused optimizers take their rate from the host.
+  const bool takes_numbers = (rule == Rule::numbers_of_the_host && tensors_to_read(op.schema()) > 1) ||
+                             std::string_view(name).ends_with(".tensor_lr");
   int numbers = 0;
   const auto allowed = [&](const at::Tensor &tensor, bool written) {
     if (!tensor.is_cpu()) return false;
