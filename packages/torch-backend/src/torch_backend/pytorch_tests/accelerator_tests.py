@@ -113,7 +113,7 @@ def take_accelerator(path: pathlib.Path, device_type: str) -> None:
     take_device()
     count = torch.get_device_module(device_type).device_count()
     common: Any = importlib.import_module(f"{INTERNAL}.common_distributed")
-    common.skip_if_lt_x_gpu = _of_so_many_devices(count, common.skip_if_lt_x_gpu)
+    common.skip_if_lt_x_gpu = of_so_many_devices(count, common.skip_if_lt_x_gpu)
     common.at_least_x_gpu = lambda needed: count >= needed
     backend = torch.distributed.get_default_backend_for_device(device_type)
     text = path.read_text()
@@ -129,7 +129,7 @@ def take_accelerator(path: pathlib.Path, device_type: str) -> None:
         )
 
 
-def _of_so_many_devices(count: int, known: Callable[..., Any]) -> Callable[..., Any]:
+def of_so_many_devices(count: int, known: Callable[..., Any]) -> Callable[..., Any]:
     """`skip_if_lt_x_gpu`, answered with the number of devices of the accelerator under test."""
 
     def skip_if_fewer(needed: int, **named: Any) -> Callable[..., Any]:
