@@ -141,6 +141,19 @@ def of_so_many_devices(count: int, known: Callable[..., Any]) -> Callable[..., A
     return functools.wraps(known)(skip_if_fewer)
 
 
+def error_of_rank(text: str) -> str | None:
+    """The first rank's error, in one line, from the text of a test's error; None if no rank's is in it.
+
+    PyTorch's bases raise the stacks of all ranks that failed, so that the error itself is far behind.
+    """
+    first = re.search(r"Process (\d+) exited with error code \d+ and exception:\n(.*?)(\n\nProcess \d|\Z)", text, re.S)
+    if first is None:
+        return None
+    lines = first[2].rsplit("Traceback (most recent call last):\n", 1)[-1].splitlines()
+    error = next((at for at, line in enumerate(lines) if not line.startswith("  ")), 0)
+    return f"rank {first[1]}: {' '.join(' '.join(lines[error:]).split())}"
+
+
 def accelerator_tests(module: ModuleType, device_type: str) -> Iterator[DeviceTest]:
     """All tests of a file but those that PyTorch makes for other types of devices. None is for the CPU as well."""
     for test in device_tests(module, device_type):

@@ -38,7 +38,7 @@ class Observed(unittest.TestResult):
             self.outcome, self.text, self.trace = outcome, text, trace
 
     def _note_error(self, error: Any) -> None:
-        text = _in_one_line(error[1])
+        text = accelerator_tests.error_of_rank(str(error[1])) or _in_one_line(error[1])
         if error[1].__cause__ is not None:
             text = f"{text[:300]} (from {_in_one_line(error[1].__cause__)})"
         trace = "".join(traceback.format_exception(*error))
