@@ -17,8 +17,7 @@ from __future__ import annotations
 import functools
 import importlib
 import json
-import multiprocessing
-import multiprocessing.util
+import multiprocessing.process
 import os
 import pathlib
 import re
@@ -101,9 +100,23 @@ def prepare_rank() -> None:
         written.write_text(json.dumps(use.to_json()))
         written.rename(written.with_suffix(".json"))
 
-    multiprocessing.util.Finalize(None, report, exitpriority=100)
+    process: Any = multiprocessing.process.BaseProcess
+    process.run = _then(process.run, report)
     adapt(file)
     load(file)
+
+
+def _then(function: Callable[[Any], None], after: Callable[[], None]) -> Callable[[Any], None]:
+    """Calls one and then the other, however the first ends."""
+
+    @functools.wraps(function)
+    def both(self: Any) -> None:
+        try:
+            function(self)
+        finally:
+            after()
+
+    return both
 
 
 def take_accelerator(path: pathlib.Path, device_type: str) -> None:
