@@ -21,7 +21,6 @@ import multiprocessing.process
 import os
 import pathlib
 import re
-import tempfile
 import unittest
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -69,15 +68,15 @@ class Use:
 
 
 class Ranks:
-    """In a worker: the reports of the processes that its tests start."""
+    """In a worker: the reports of the processes that its tests start, in a folder that is the worker's own."""
 
-    def __init__(self, path: pathlib.Path, device: str) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="pytorch-tests-")
-        os.environ[RANKS] = json.dumps([str(path), device, self._folder.name])
+    def __init__(self, path: pathlib.Path, device: str, folder: pathlib.Path) -> None:
+        self._folder = folder
+        os.environ[RANKS] = json.dumps([str(path), device, str(folder)])
 
     def take(self) -> list[dict[str, Any]]:
         """The reports since the last call."""
-        files = list(pathlib.Path(self._folder.name).iterdir())
+        files = list(self._folder.iterdir())
         reports = [json.loads(file.read_text()) for file in files if file.suffix == ".json"]
         for file in files:
             file.unlink()
@@ -124,11 +123,13 @@ def take_accelerator(path: pathlib.Path, device_type: str) -> None:
     if device_type == "cpu":  # stock CPU, beside the device under test
         return
     take_device()
+    if not torch.distributed.is_available():
+        return
     count = torch.get_device_module(device_type).device_count()
     common: Any = importlib.import_module(f"{INTERNAL}.common_distributed")
     common.skip_if_lt_x_gpu = of_so_many_devices(count, common.skip_if_lt_x_gpu)
     common.at_least_x_gpu = lambda needed: count >= needed
-    backend = torch.distributed.get_default_backend_for_device(device_type)
+    backend = torch.distributed.Backend.default_device_backend_map.get(device_type, "gloo")
     text = path.read_text()
     if "common_fsdp" in text:
         fsdp: Any = importlib.import_module(f"{INTERNAL}.common_fsdp")

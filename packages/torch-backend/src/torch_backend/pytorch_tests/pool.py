@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -105,6 +106,8 @@ class Pool:
         self.setup = setup
         self.count = count
         self._choose = choose
+        # Workers are killed, so that their folders are in one of this process.
+        self._reports = tempfile.TemporaryDirectory(prefix="pytorch-tests-")
 
     def run(self, schedule: Schedule, stop: threading.Event) -> Iterator[Event]:
         """Yields (file, all its tests) when a file is listed, and results. After `stop` no further test begins."""
@@ -147,7 +150,12 @@ class Pool:
         devices = {"TB_CPU_DEVICES": "2"} if kind_of(file) == ACCELERATOR else {}
         return WorkerProcess(
             self.setup.command,
-            {"path": str(self.setup.checkout.path(file)), "device": device, "kind": kind_of(file)},
+            {
+                "path": str(self.setup.checkout.path(file)),
+                "device": device,
+                "kind": kind_of(file),
+                "reports": tempfile.mkdtemp(dir=self._reports.name),
+            },
             environment=devices | self.setup.variables(device),
             folder=self.setup.checkout.tests,
             limit=LIST_LIMIT,

@@ -149,7 +149,7 @@ def serve(answers: TextIO) -> int:
     run_one = run
     if of_accelerator:
         run_one = functools.partial(
-            run_with_ranks, use=accelerator_tests.Use(device), ranks=accelerator_tests.Ranks(path, name)
+            run_with_ranks, use=accelerator_tests.Use(device), ranks=accelerator_tests.Ranks(path, name, pathlib.Path(first["reports"]))
         )
     for line in sys.stdin:
         request = json.loads(line)
