@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from torch_backend.pytorch_tests import cli
-from torch_backend.pytorch_tests.accelerator_tests import of_so_many_devices
+from torch_backend.pytorch_tests.accelerator_tests import error_of_rank, of_so_many_devices
 from torch_backend.pytorch_tests.checkout import ACCELERATOR, DEVICE_TYPES, Checkout, kind_of
 
 FILE = """
@@ -139,6 +139,13 @@ def test_tests_for_several_gpus_ask_how_many_devices_there_are() -> None:
     decorator = of_so_many_devices(2, skip)
     assert decorator(2)(test) is test
     assert decorator(3)(test) == "skipped: 3 are needed"
+
+
+def test_the_error_of_a_failed_test_is_that_of_its_first_rank() -> None:
+    stack = "Traceback (most recent call last):\n  File x\n    f()\n"
+    threads = f"Thread 1 exited with exception:\n{stack}ValueError: odd\n  shape\n\nThread 0 exited with exception:\n"
+    assert error_of_rank(f"{threads}{stack}KeyError: 3") == "rank 1: ValueError: odd shape"
+    assert error_of_rank("Tensor-likes are not close!") is None
 
 
 def test_a_file_is_of_the_kind_of_its_folder(checkout: pathlib.Path) -> None:

@@ -160,7 +160,8 @@ def error_of_rank(text: str) -> str | None:
 
     PyTorch's bases raise the stacks of all ranks that failed, so that the error itself is far behind.
     """
-    first = re.search(r"Process (\d+) exited with error code \d+ and exception:\n(.*?)(\n\nProcess \d|\Z)", text, re.S)
+    start = r"(?:Process|Thread) (\d+) exited with (?:error code \d+ and )?exception:\n"
+    first = re.search(rf"{start}(.*?)(?:\n\n{start}|\Z)", text, re.S)
     if first is None:
         return None
     lines = first[2].rsplit("Traceback (most recent call last):\n", 1)[-1].splitlines()
