@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import pathlib
+import signal
+import subprocess
+import sys
 import textwrap
 import time
 from typing import Any
@@ -86,6 +89,19 @@ def run(checkout: pathlib.Path, tests: str, *arguments: str) -> tuple[int, dict[
     return status, {line["name"][1].split(".")[1]: line for line in lines if "name" in line}, folder
 
 
+def child(checkout: pathlib.Path) -> pathlib.Path:
+    """Where a test that sleeps writes the number of its child."""
+    return checkout / "test" / "distributed" / "child"
+
+
+def assert_child_ends(checkout: pathlib.Path) -> None:
+    state = pathlib.Path("/proc", child(checkout).read_text(), "stat")
+    deadline = time.monotonic() + 10
+    while state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] != "Z":
+        assert time.monotonic() < deadline, "the test's child is still there"
+        time.sleep(0.05)
+
+
 def test_ranks_run_on_their_devices_and_report_fallbacks(checkout: pathlib.Path) -> None:
     status, results, folder = run(checkout, "TestRanks.*", "--test-limit", "200")
     assert status == 1
@@ -123,11 +139,25 @@ def test_what_a_test_started_ends_with_it(checkout: pathlib.Path) -> None:
     status, results, _ = run(checkout, "*sleeps", "--test-limit", "5")
     assert status == 1
     assert results["test_zz_sleeps"]["text"].startswith("hang: no result after")
-    child = pathlib.Path("/proc", (checkout / "test" / "distributed" / "child").read_text(), "stat")
-    deadline = time.monotonic() + 10
-    while child.exists() and child.read_text().rsplit(")", 1)[1].split()[0] != "Z":
-        assert time.monotonic() < deadline, "the test's child is still there"
-        time.sleep(0.05)
+    assert_child_ends(checkout)
+
+
+def test_an_interrupt_ends_what_runs(checkout: pathlib.Path) -> None:
+    command = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    command += "runpy.run_module('torch_backend.pytorch_tests', run_name='__main__')"
+    arguments = ["--source", str(checkout), "--results", str(checkout.parent / "results"), "--workers", "1"]
+    run = subprocess.Popen([sys.executable, "-c", command, *arguments, "--kind", "accelerator", "--test", "*sleeps"])
+    try:
+        deadline = time.monotonic() + 120
+        while not (child(checkout).exists() and child(checkout).read_text()):
+            assert run.poll() is None
+            assert time.monotonic() < deadline, "the test does not begin"
+            time.sleep(0.1)
+        run.send_signal(signal.SIGINT)
+        assert run.wait(30) == 130
+    finally:
+        run.kill()
+    assert_child_ends(checkout)
 
 
 def test_tests_for_several_gpus_ask_how_many_devices_there_are() -> None:

@@ -1,7 +1,7 @@
 """Tests that take the accelerator of the process, such as those of `torch.distributed`: many are of several processes.
 
-PyTorch's base classes ask `torch.accelerator` in some places, and know cuda, hpu and xpu in others. These answer for the
-device under test here:
+PyTorch's base classes ask `torch.accelerator` in some places, and know cuda, hpu and xpu in others. These answer for
+the device under test here:
 
 * `skip_if_lt_x_gpu` and `at_least_x_gpu` count its devices.
 * The base of the tests of FSDP has its type, number and backend in constants.

@@ -6,9 +6,10 @@ import pathlib
 from collections.abc import Iterable
 
 DTENSOR = (
-    "test_dtensor test_redistribute test_api test_init test_tensor_ops test_math_ops test_matrix_ops test_pointwise_ops "
-    "test_embedding_ops test_convolution_ops test_random_ops test_optimizers test_view_ops test_utils "
-    "test_experimental_ops test_attention test_common_rules test_op_strategy test_dtensor_compile test_dtensor_ops"
+    "test_dtensor test_redistribute test_api test_init test_tensor_ops test_math_ops test_matrix_ops "
+    "test_pointwise_ops test_embedding_ops test_convolution_ops test_random_ops test_optimizers test_view_ops "
+    "test_utils test_experimental_ops test_attention test_common_rules test_op_strategy test_dtensor_compile "
+    "test_dtensor_ops"
 )
 
 # The kinds of files: of tests that PyTorch makes for each type of device, and of tests that take the accelerator of the
@@ -39,9 +40,10 @@ FILES = {
     "profiler": "test_profiler test_memory_profiler",
     "inductor": "test_torchinductor_opinfo",
     "distributed": (
-        "test_c10d_common test_device_mesh test_functional_api test_c10d_functional_native test_c10d_object_collectives "
-        "test_multi_threaded_pg test_fake_pg test_backends test_dynamo_distributed test_inductor_collectives "
-        "test_compute_comm_reordering test_data_parallel test_collective_utils test_c10d_logger"
+        "test_c10d_common test_device_mesh test_functional_api test_c10d_functional_native "
+        "test_c10d_object_collectives test_multi_threaded_pg test_fake_pg test_backends test_dynamo_distributed "
+        "test_inductor_collectives test_compute_comm_reordering test_data_parallel test_collective_utils "
+        "test_c10d_logger"
     ),
     "distributed/_composable": "test_checkpoint test_contract test_replicate test_replicate_with_compiler",
     "distributed/_composable/fsdp": (
@@ -79,7 +81,9 @@ FILES = {
     "distributed/algorithms": "test_join",
     "distributed/algorithms/ddp_comm_hooks": "test_ddp_hooks",
     "distributed/pipelining": "test_schedule test_schedule_multiproc test_stage test_backward",
-    "dynamo": "test_ctx_manager test_activation_checkpointing test_model_output test_autograd_function test_deviceguard",
+    "dynamo": (
+        "test_ctx_manager test_activation_checkpointing test_model_output test_autograd_function test_deviceguard"
+    ),
     "export": "test_export test_hop test_passes",
 }
 
@@ -104,7 +108,7 @@ class Checkout:
         self.version = (self.root / "version.txt").read_text().strip().split("a0")[0]
 
     def files(self, names: Iterable[str] = (), kind: str | None = None) -> list[str]:
-        """The files, relative to `test` and without ".py": those named, as paths in any form, or all of FILES of a kind.
+        """The files, relative to `test` and without ".py": those named, in any form, or all of FILES of a kind.
 
         Raises:
             ValueError: a named one is not there.

@@ -146,7 +146,7 @@ class Pool:
 
     def _start(self, file: str, device: str | None = None) -> WorkerProcess:
         device = device or self.setup.device
-        # Tests of several processes take as many as there are devices. The CPU driver has two, unless it is asked for more.
+        # Tests of several processes take as many as there are devices. The CPU driver has two, unless asked otherwise.
         devices = {"TB_CPU_DEVICES": "2"} if kind_of(file) == ACCELERATOR else {}
         return WorkerProcess(
             self.setup.command,

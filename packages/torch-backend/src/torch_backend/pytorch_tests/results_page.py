@@ -61,7 +61,10 @@ def results_page(reports: dict[str, dict[str, Any]]) -> str:
     for name, report in reports.items():
         lines += ["", f"## Files on {name}", ""]
         head = ["file", "kind", "executed", "passed", "expected", "CPU too", "skipped"]
-        rows = [[file, kind_of(file), *(counts[count] for count in OF_A_FILE)] for file, counts in sorted(report["files"].items())]
+        rows = [
+            [file, kind_of(file), *(counts[count] for count in OF_A_FILE)]
+            for file, counts in sorted(report["files"].items())
+        ]
         lines += _tables(head, rows)
     skippers = dict.fromkeys(who for report in reports.values() for who in report["skipped by"])
     lines += ["", "## Who skips", ""]

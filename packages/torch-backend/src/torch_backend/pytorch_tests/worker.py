@@ -105,7 +105,7 @@ def run_with_ranks(
     """
     use.restart()
     ranks.take()
-    if hasattr(test.case, "_processes_spawned"):  # MultiProcContinuousTest keeps these, and that a test failed, for ever
+    if hasattr(test.case, "_processes_spawned"):  # MultiProcContinuousTest keeps them, and that a test failed
         case: Any = test.case
         case._processes_spawned = case.poison_pill = False
     start = time.monotonic()
@@ -148,9 +148,8 @@ def serve(answers: TextIO) -> int:
     answer(answers, {"facts": device.facts(), "adapted": added, "tests": list(tests)})
     run_one = run
     if of_accelerator:
-        run_one = functools.partial(
-            run_with_ranks, use=accelerator_tests.Use(device), ranks=accelerator_tests.Ranks(path, name, pathlib.Path(first["reports"]))
-        )
+        ranks = accelerator_tests.Ranks(path, name, pathlib.Path(first["reports"]))
+        run_one = functools.partial(run_with_ranks, use=accelerator_tests.Use(device), ranks=ranks)
     for line in sys.stdin:
         request = json.loads(line)
         faulthandler.dump_traceback_later(request["limit"], exit=True)
