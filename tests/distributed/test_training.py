@@ -11,7 +11,7 @@ from distributed.conftest import CaseRuns, Chosen, cases_of
 SECONDS = 240
 
 # Cases that give something else than a comparison; tests of their own look at it.
-OTHER = ("sync_batch_norm", "times_of_the_reducer", "offloading")
+OTHER = ("sync_batch_norm", "times_of_the_reducer", "offloading", "offloading_of_whole_models")
 TENSORS_OTHER = ("foreach_of_mixed_lists", "context_parallel", "context_parallel_of_others", "random_numbers")
 # With more than two ranks gloo adds a bucket's elements in an order given by their places in it, and DDP chooses these
 # by the order of gradients; half precision and second moments of few samples make more of the last bits.
@@ -60,6 +60,11 @@ def test_the_reducer_measures_times_on_the_device(case_runs: CaseRuns, case: Cho
     for times in case_runs(case):
         assert {"avg_forward_compute_time", "avg_backward_compute_time", "avg_backward_comm_time"} <= set(times)
         assert all(value > 0 for name, value in times.items() if "overlap" not in name), times
+
+
+@pytest.mark.parametrize("case", [Chosen("sharded", 2, "offloading_of_whole_models")], ids=lambda case: case.name)
+def test_parameters_that_go_back_to_the_host_are_not_overwritten_in_use(case_runs: CaseRuns, case: Chosen) -> None:
+    assert case_runs(case) == ["", ""]
 
 
 @pytest.mark.parametrize("case", [Chosen("sharded", 2, "offloading")], ids=lambda case: case.name)

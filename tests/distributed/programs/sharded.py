@@ -21,6 +21,7 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import (
+    CPUOffload,
     CPUOffloadPolicy,
     FullyShardedDataParallel,
     MixedPrecisionPolicy,
@@ -223,6 +224,37 @@ def offloading(places: Places) -> str:
         model = shard(places.tb, **policy)
         losses.append(train(model, places.tb.device, places.tb.rank)[0].tolist())
     return "" if losses[0] == losses[1] else f"{losses[0]}, offloaded {losses[1]}"
+
+
+@CASES
+def offloading_of_whole_models(places: Places) -> str:
+    """FSDP1's CPU offloading without sharding: which gradients it changes, of kernels that take longer than the host.
+
+    PyTorch frees the parameters of a layer while its kernels may run.
+    """
+    device = torch.device("tb", torch.accelerator.current_device_index())
+    gradients: list[Tensors] = []
+    for offload in (False, True):
+        options: dict[str, Any] = {
+            "process_group": places.tb.group,
+            "device_id": device,
+            "sharding_strategy": ShardingStrategy.NO_SHARD,
+            "cpu_offload": CPUOffload(offload),
+            "use_orig_params": True,
+        }
+        torch.manual_seed(0)
+        layers = [nn.Sequential(nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 512)) for _ in range(4)]
+        model = FullyShardedDataParallel(
+            nn.Sequential(*(FullyShardedDataParallel(layer, **options) for layer in layers)), **options
+        )
+        x = torch.randn(256, 512, device=device)
+        gradients.append([])
+        for _ in range(3):
+            model.zero_grad()
+            model(x).square().sum().backward()
+            gradients[-1] += [parameter.grad.cpu().clone() for parameter in model.parameters()]
+    differ = [index for index, pair in enumerate(zip(*gradients, strict=True)) if not torch.equal(*pair)]
+    return f"{len(differ)} of {len(gradients[0])} gradients differ" if differ else ""
 
 
 if __name__ == "__main__":

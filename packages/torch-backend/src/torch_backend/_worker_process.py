@@ -16,8 +16,9 @@ import tempfile
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any, ClassVar, TextIO
 
 # Seconds to import torch and its databases on a busy machine.
 START_LIMIT = 180.0
@@ -38,6 +39,8 @@ class WorkerFailed(RuntimeError):
 
 class WorkerProcess:
     """It answers every request, or it has ended and `died` says how. `first` is its answer to the first one."""
+
+    running: ClassVar[weakref.WeakSet[WorkerProcess]] = weakref.WeakSet()
 
     def __init__(
         self,
@@ -61,7 +64,9 @@ class WorkerProcess:
             stderr=self.stderr,
             env=environment,
             cwd=folder,
+            start_new_session=True,  # so that `kill` reaches what it starts
         )
+        WorkerProcess.running.add(self)
         self._buffer = b""
         start = time.monotonic()
         answer = self.ask(request, limit)
@@ -110,13 +115,18 @@ class WorkerProcess:
             f"\n{text[:3000]}" if text else ""
         )
 
+    def kill(self) -> None:
+        """Kills the process and all that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
     def end(self, seconds: float = 1.0) -> None:
-        """Waits so long for the process to end; then kills it."""
-        try:
+        """Waits so long for the process to end; then kills it. What it started ends with it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.kill()
+        self.process.wait()
+        WorkerProcess.running.discard(self)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -133,7 +143,8 @@ def events(
 ) -> Iterator[Any]:
     """Runs each function on a thread of its own, and yields what they put, until all have returned.
 
-    What one raises is raised here. When the caller leaves, `stop` is set, and each thread gets so many seconds to end.
+    What one raises is raised here. When the caller leaves, or an interrupt comes, `stop` is set and all workers are
+    killed; each thread then gets so many seconds to end.
     """
     ends = object()
     put: queue.Queue[Any] = queue.Queue()
@@ -149,8 +160,8 @@ def events(
     threads = [threading.Thread(target=run, args=(work,), daemon=True) for work in works]
     for thread in threads:
         thread.start()
+    running = len(threads)
     try:
-        running = len(threads)
         while running:
             event = put.get()
             if event is ends:
@@ -161,6 +172,9 @@ def events(
                 yield event
     finally:
         stop.set()
+        if running:
+            for worker in [*WorkerProcess.running]:
+                worker.kill()
         for thread in threads:
             thread.join(limit)
 

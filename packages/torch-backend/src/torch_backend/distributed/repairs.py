@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from typing import Any
 
 import torch
@@ -10,8 +11,10 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 import torch_backend.distributed as ours
+from torch_backend._after_import import after_import
 from torch_backend.distributed import context_parallel, restarts
 
+_PARAMETERS_OF_FSDP = "torch.distributed.fsdp._flat_param"
 _ENGINES = ("gloo", "nccl")
 """Backends of PyTorch's that tbccl has as its engines."""
 
@@ -25,6 +28,7 @@ def install() -> None:
     _let_the_default_group_split()
     if not hasattr(distributed_c10d, "_get_default_backend_type_for_backend_config"):
         _choose_the_default_backend()
+    after_import(_PARAMETERS_OF_FSDP, _keep_the_memory_of_offloaded_parameters)
 
 
 def _serve_the_usual_backends() -> None:
@@ -140,3 +144,25 @@ def _choose_the_default_backend() -> None:
             self._set_default_backend(custom)
 
     group._register_backend = register_backend
+
+
+def _keep_the_memory_of_offloaded_parameters() -> None:
+    """Keeps the parameters of FSDP1 on the device while kernels read them, under NO_SHARD with CPUOffload.
+
+    PyTorch copies them to the device on one stream, computes on another, and frees them without `record_stream`, which
+    it calls for sharded parameters. The next ones that are copied get the memory that kernels still read.
+    """
+    module: Any = importlib.import_module(_PARAMETERS_OF_FSDP)
+    handle = module.FlatParamHandle
+    if not hasattr(handle, "_use_sharded_flat_param") or not hasattr(module, "_no_dispatch_record_stream"):
+        return  # another version of PyTorch's
+    stock = handle._use_sharded_flat_param
+
+    @functools.wraps(stock)
+    def use_sharded_flat_param(self: Any) -> None:
+        unsharded = self.flat_param.data
+        if self._offload_params and unsharded.device.type == "tb":
+            module._no_dispatch_record_stream(unsharded, self._device_handle.current_stream())
+        stock(self)
+
+    handle._use_sharded_flat_param = use_sharded_flat_param

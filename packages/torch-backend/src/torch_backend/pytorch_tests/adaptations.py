@@ -38,6 +38,11 @@ def _constant(value: Any) -> Callable[[], Any]:
     return lambda: value
 
 
+def _test_compiled_fsdp() -> Any:
+    # It ran a test without and with torch.compile of what FSDP computes; the latter is gone.
+    return lambda compile_compute_on_module=None: lambda test: test
+
+
 # module: {name: "module:name" of the same thing in the installed version, or what makes it}
 NAMES: dict[str, dict[str, str | Callable[[], Any]]] = {
     f"{INTERNAL}.common_methods_invocations": {
@@ -50,6 +55,7 @@ NAMES: dict[str, dict[str, str | Callable[[], Any]]] = {
     f"{INTERNAL}.common_mkldnn": {"bf32_on_and_off": f"{INTERNAL}.common_mkldnn:reduced_f32_on_and_off"},
     f"{INTERNAL}.common_nn": {"new_module_tests": _new_module_tests},
     f"{INTERNAL}.common_utils": {"dtype_abbrs": "torch.utils._dtype_abbrs:dtype_abbrs"},
+    f"{INTERNAL}.common_fsdp": {"test_compiled_fsdp": _test_compiled_fsdp},
     "torch.nn.attention.flex_attention": {"create_nested_block_mask": _constant(None)},
     "functorch.experimental.control_flow": {
         "UnsupportedAliasMutationException": "torch._higher_order_ops.utils:UnsupportedAliasMutationException"

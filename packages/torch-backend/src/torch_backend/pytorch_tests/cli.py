@@ -14,7 +14,7 @@ import torch
 from tb_device.console import WIDTH
 
 from torch_backend.conformance.expectations import matches
-from torch_backend.pytorch_tests.checkout import Checkout
+from torch_backend.pytorch_tests.checkout import ACCELERATOR, DEVICE_TYPES, Checkout
 from torch_backend.pytorch_tests.expectations import SHIPPED, beside, load
 from torch_backend.pytorch_tests.page import page
 from torch_backend.pytorch_tests.pool import Pool, Schedule, Setup, sample
@@ -31,6 +31,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="test files below `test`; default: those of PyTorch's devices"
     )
+    parser.add_argument("--kind", choices=(DEVICE_TYPES, ACCELERATOR), help="only files of this kind; default: both")
     parser.add_argument("--source", type=pathlib.Path, required=True, metavar="CHECKOUT", help="PyTorch's sources")
     parser.add_argument("--device", default="tb", help="the type of device under test (default tb)")
     parser.add_argument("--test", default="*", help="patterns of Class.method without the device's name, with commas")
@@ -78,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
         options.time_limit = options.time_limit or QUICK_SECONDS
     try:
         checkout = Checkout(options.source)
-        files = checkout.files(options.files)
+        files = checkout.files(options.files, options.kind)
         driver, of_vendor = _driver(options.device)
         expectations = load([SHIPPED, *of_vendor, *options.expected], driver, checkout.version)
         run: dict[str, Any] = {

@@ -118,7 +118,8 @@ def without_device(text: str, device_type: str) -> str:
     return text if at < 0 else text[:at] + text[at + 1 + len(device_type) :]
 
 
-def _methods(case: type[unittest.TestCase]) -> list[str]:
+def methods(case: type[unittest.TestCase]) -> list[str]:
+    """The names of a class's tests."""
     return list(unittest.defaultTestLoader.getTestCaseNames(case))
 
 
@@ -135,8 +136,8 @@ def device_tests(module: ModuleType, device_type: str) -> Iterator[DeviceTest]:
         if getattr(case, "device_type", None) != device_type or generic == name:
             continue
         cpu = classes.get(f"{generic}CPU")
-        on_cpu = {without_device(method, "cpu"): method for method in _methods(cpu)} if cpu else {}
-        for method in _methods(case):
+        on_cpu = {without_device(method, "cpu"): method for method in methods(cpu)} if cpu else {}
+        for method in methods(case):
             plain = without_device(method, device_type)
             same = on_cpu.get(plain)
             yield DeviceTest(f"{generic}.{plain}", case, method, (cpu, same) if cpu and same else None)

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from torch_backend.conformance.page import cell
+from torch_backend.pytorch_tests.checkout import kind_of
 from torch_backend.pytorch_tests.expectations import KINDS
 from torch_backend.pytorch_tests.report import Report
 from torch_backend.pytorch_tests.results_page import EXPLANATION
@@ -19,16 +20,17 @@ def page(report: Report, run: dict[str, Any]) -> str:
     lines = [f"# PyTorch's own tests on {run['device']}: {'failed' if verdict else 'passed'}", ""]
     lines += [f"- {name}: {value}" for name, value in run.items()]
     lines += ["", *(f"- {reason}" for reason in verdict), "", EXPLANATION + NATIVE, ""]
-    lines += ["| file | executed | decided | passed | failed | expected | CPU too | native | skipped |"]
-    lines += ["|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    lines += ["| file | kind | executed | decided | passed | failed | expected | CPU too | native | skipped |"]
+    lines += ["|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for file, tally in sorted(report.tallies.items()):
         native = f"{100 * tally.native / tally.with_fallback_counts:.1f} %" if tally.with_fallback_counts else ""
         figures = [tally.executed, tally.decided, tally.passed, len(tally.failures), len(tally.expected)]
         figures += [len(tally.on_cpu_too)]
-        lines.append(f"| {file} | {' | '.join(map(str, figures))} | {native} | {sum(tally.skipped.values())} |")
+        cells = [file, kind_of(file), *map(str, figures)]
+        lines.append(f"| {' | '.join(cells)} | {native} | {sum(tally.skipped.values())} |")
     names = ("executed", "decided", "passed", "failures", "expected", "on_cpu_too")
     skips = report.skips()
-    lines += [f"| all | {' | '.join(str(report.total(name)) for name in names)} | | {sum(skips.values())} |"]
+    lines += [f"| all | | {' | '.join(str(report.total(name)) for name in names)} | | {sum(skips.values())} |"]
     if skips:
         lines += ["", "## Who skips", "", "| tests | skipped by |", "|---:|---|"]
         lines += [f"| {count} | {who} |" for who, count in skips.most_common()]

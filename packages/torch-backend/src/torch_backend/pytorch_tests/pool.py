@@ -6,14 +6,15 @@ import functools
 import hashlib
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch_backend._worker_process import GRACE, WorkerFailed, WorkerProcess, events, slot_for
-from torch_backend.pytorch_tests.checkout import Checkout
+from torch_backend.pytorch_tests.checkout import ACCELERATOR, Checkout, kind_of
 from torch_backend.pytorch_tests.device_tests import variables
 from torch_backend.pytorch_tests.result import FAILED, Result, TestName
 
@@ -38,8 +39,12 @@ class Setup:
     test_limit: float
     command: tuple[str, ...] = (sys.executable, "-m", "torch_backend.pytorch_tests.worker")
 
-    def variables(self) -> dict[str, str]:
-        return variables(self.device) | slot_for(self.device)
+    def variables(self, device: str) -> dict[str, str]:
+        """Of the worker for the device under test, or of one for stock CPU."""
+        own = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"} if device == "cpu" else variables(device)
+        # PyTorch's own limit for tests of several processes. At its end it prints what each of them does.
+        limit = {"DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": str(round(0.9 * self.test_limit))}
+        return os.environ | own | slot_for(device) | limit | {"OMP_NUM_THREADS": "1"}
 
 
 def sample(tests: list[str], count: int, seed: int) -> list[str]:
@@ -101,6 +106,8 @@ class Pool:
         self.setup = setup
         self.count = count
         self._choose = choose
+        # Workers are killed, so that their folders are in one of this process.
+        self._reports = tempfile.TemporaryDirectory(prefix="pytorch-tests-")
 
     def run(self, schedule: Schedule, stop: threading.Event) -> Iterator[Event]:
         """Yields (file, all its tests) when a file is listed, and results. After `stop` no further test begins."""
@@ -130,20 +137,44 @@ class Pool:
                         worker = self._run(worker, file, tests, stop, put)
                 except WorkerFailed as error:
                     worker = None
-                    put(Result(TestName(file, IMPORT), FAILED, " ".join(str(error).split())[:600]))
+                    name = TestName(file, IMPORT)
+                    cpu = self._on_cpu(name) if kind_of(file) == ACCELERATOR else None
+                    put(Result(name, FAILED, " ".join(str(error).split())[:600], cpu=cpu))
         finally:
             if worker is not None:
                 worker.close()
 
-    def _start(self, file: str) -> WorkerProcess:
-        path = self.setup.checkout.path(file)
+    def _start(self, file: str, device: str | None = None) -> WorkerProcess:
+        device = device or self.setup.device
+        # Tests of several processes take as many as there are devices. The CPU driver has two, unless asked otherwise.
+        devices = {"TB_CPU_DEVICES": "2"} if kind_of(file) == ACCELERATOR else {}
         return WorkerProcess(
             self.setup.command,
-            {"path": str(path), "device": self.setup.device},
-            environment=os.environ | self.setup.variables() | {"OMP_NUM_THREADS": "1"},
+            {
+                "path": str(self.setup.checkout.path(file)),
+                "device": device,
+                "kind": kind_of(file),
+                "reports": tempfile.mkdtemp(dir=self._reports.name),
+            },
+            environment=devices | self.setup.variables(device),
             folder=self.setup.checkout.tests,
             limit=LIST_LIMIT,
         )
+
+    def _on_cpu(self, name: TestName) -> str | None:
+        """What the test does in a process of its own without the device under test. None: it has no such test."""
+        try:
+            worker = self._start(name.file, "cpu")
+        except WorkerFailed:
+            return FAILED
+        try:
+            if name.test not in worker.first["tests"]:
+                return None
+            limit = self.setup.test_limit
+            answer = worker.ask({"test": name.test, "limit": limit}, limit + GRACE)
+            return str(answer["result"]["outcome"]) if answer else FAILED
+        finally:
+            worker.close()
 
     def _run(
         self, worker: WorkerProcess | None, file: str, tests: list[str], stop: threading.Event, put: Put
@@ -158,11 +189,14 @@ class Pool:
             answer = worker.ask({"test": test, "limit": limit}, limit + GRACE)
             name = TestName(file, test)
             if answer is not None:
-                put(Result(name=name, **answer["result"]))
+                result = Result(name=name, **answer["result"])
             else:
                 seconds = time.monotonic() - start
                 how = worker.died(seconds, limit)
-                put(Result(name, FAILED, how.split("\n")[0], how, seconds=round(seconds, 3)))
+                result = Result(name, FAILED, how.split("\n")[0], how, seconds=round(seconds, 3))
+            if result.outcome == FAILED and kind_of(file) == ACCELERATOR:
+                result = replace(result, cpu=self._on_cpu(name))
+            put(result)
             if answer is None or answer["lost"]:
                 worker.close()
                 worker = None

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch_backend.conformance.report import cause
+from torch_backend.pytorch_tests.checkout import kind_of
 from torch_backend.pytorch_tests.expectations import Expectation
-from torch_backend.pytorch_tests.result import FAILED, PASSED, SKIPPED, XFAILED, Result
+from torch_backend.pytorch_tests.result import FAILED, PASSED, SKIPPED, UNUSED, XFAILED, Result
 
 # Who decides that a test is skipped, by PyTorch's reasons; the first pattern that is found.
 SKIPPED_BY = {
+    "the runner: the device is not used": UNUSED,
     "a list of devices": (
         r"[Oo]nly runs on|onlyNative|onlyCUDA|onlyAccelerator|[Uu]nknown device type|doesn't run on"
         r"|[Rr]equires? (a )?(CUDA|cuda|GPU|XPU|MPS|ROCm|cuDNN|MAGMA)|CUDA (not|is not|un)"
@@ -151,6 +153,7 @@ class Report:
             "verdict": verdict,
             "files": {
                 file: {
+                    "kind": kind_of(file),
                     "listed": self.listed.get(file),
                     "executed": tally.executed,
                     "decided": tally.decided,

@@ -12,6 +12,8 @@ FAILED = "failed"
 SKIPPED = "skipped"
 # PyTorch's own list says that the test fails on this device or on all.
 XFAILED = "xfailed"
+# Why a test of the process's accelerator counts as skipped although it passes.
+UNUSED = "it passes without the device"
 
 
 class TestName(NamedTuple):

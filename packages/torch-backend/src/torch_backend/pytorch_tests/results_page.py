@@ -11,12 +11,14 @@ import sys
 from typing import Any
 
 from torch_backend.conformance.page import cell
+from torch_backend.pytorch_tests.checkout import kind_of
 from torch_backend.pytorch_tests.expectations import KINDS
 
 EXPLANATION = """\
 *Executed* ran on the device. Of these, *decided* are the ones that stock CPU passes or does not have, and that PyTorch
 does not expect to fail. *Expected* failures have an entry with a reason; *CPU too* fail on stock CPU in the same
-environment and say nothing about the device."""
+environment and say nothing about the device. Files of the kind *accelerator* have tests that take the accelerator of
+the process, many on several ranks; what passes there without memory of the device is skipped."""
 COUNTS = ("listed", "executed", "decided", "passed", "expected", "failed", "fail on stock cpu too", "skipped")
 OF_A_FILE = ("executed", "passed", "expected", "fail on stock cpu too", "skipped")
 
@@ -58,8 +60,11 @@ def results_page(reports: dict[str, dict[str, Any]]) -> str:
     lines += _tables(["", *reports], totals)
     for name, report in reports.items():
         lines += ["", f"## Files on {name}", ""]
-        head = ["file", "executed", "passed", "expected", "CPU too", "skipped"]
-        rows = [[file, *(counts[count] for count in OF_A_FILE)] for file, counts in sorted(report["files"].items())]
+        head = ["file", "kind", "executed", "passed", "expected", "CPU too", "skipped"]
+        rows = [
+            [file, kind_of(file), *(counts[count] for count in OF_A_FILE)]
+            for file, counts in sorted(report["files"].items())
+        ]
         lines += _tables(head, rows)
     skippers = dict.fromkeys(who for report in reports.values() for who in report["skipped by"])
     lines += ["", "## Who skips", ""]

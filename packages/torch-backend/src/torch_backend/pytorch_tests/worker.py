@@ -6,6 +6,7 @@ Other output goes to stderr. A test that takes longer than its limit ends the pr
 from __future__ import annotations
 
 import faulthandler
+import functools
 import json
 import pathlib
 import sys
@@ -18,10 +19,11 @@ import torch
 
 from torch_backend._worker_process import DEVICE_LOST, answer, run_worker
 from torch_backend.conformance.device import Device
-from torch_backend.pytorch_tests import device_tests
+from torch_backend.pytorch_tests import accelerator_tests, device_tests
 from torch_backend.pytorch_tests.adaptations import adapt
+from torch_backend.pytorch_tests.checkout import ACCELERATOR
 from torch_backend.pytorch_tests.device_tests import DeviceTest
-from torch_backend.pytorch_tests.result import FAILED, PASSED, SKIPPED, XFAILED
+from torch_backend.pytorch_tests.result import FAILED, PASSED, SKIPPED, UNUSED, XFAILED
 
 
 class Observed(unittest.TestResult):
@@ -36,7 +38,7 @@ class Observed(unittest.TestResult):
             self.outcome, self.text, self.trace = outcome, text, trace
 
     def _note_error(self, error: Any) -> None:
-        text = _in_one_line(error[1])
+        text = accelerator_tests.error_of_rank(str(error[1])) or _in_one_line(error[1])
         if error[1].__cause__ is not None:
             text = f"{text[:300]} (from {_in_one_line(error[1].__cause__)})"
         trace = "".join(traceback.format_exception(*error))
@@ -94,28 +96,66 @@ def run(test: DeviceTest, device: Device) -> dict[str, Any]:
     }
 
 
+def run_with_ranks(
+    test: DeviceTest, device: Device, use: accelerator_tests.Use, ranks: accelerator_tests.Ranks
+) -> dict[str, Any]:
+    """A test that may start processes, which report what they use: the fields of a Result without its name.
+
+    One that passes without memory of the device is skipped: it says nothing about the device.
+    """
+    use.restart()
+    ranks.take()
+    if hasattr(test.case, "_processes_spawned"):  # MultiProcContinuousTest keeps them, and that a test failed
+        case: Any = test.case
+        case._processes_spawned = case.poison_pill = False
+    start = time.monotonic()
+    observed = observe(test.case, test.method)
+    seconds = round(time.monotonic() - start, 3)
+    uses = [use.to_json(), *ranks.take()]
+    counted = [one["fallbacks"] for one in uses if one["fallbacks"] is not None]
+    device.drain()
+    if observed.outcome == PASSED and device.device.type != "cpu" and all(one["used"] is False for one in uses):
+        observed.outcome, observed.text = SKIPPED, UNUSED
+    return {
+        "outcome": observed.outcome,
+        "text": observed.text,
+        "trace": observed.trace,
+        "seconds": seconds,
+        "fallbacks": sorted({operator for fallbacks in counted for operator in fallbacks}) if counted else None,
+    }
+
+
 def serve(answers: TextIO) -> int:
     """Answers requests until stdin ends."""
     first = json.loads(sys.stdin.readline())
-    name = first["device"]
+    name, path = first["device"], pathlib.Path(first["path"])
+    of_accelerator = first["kind"] == ACCELERATOR
     try:
         device = Device(name)
         if not device.usable():
             raise RuntimeError(f"{name} does not compute arange(4) + 1")
-        device_tests.take_device()
-        path = pathlib.Path(first["path"])
+        if of_accelerator:
+            accelerator_tests.take_accelerator(path, name)
+        else:
+            device_tests.take_device()
         added = adapt(path)
         module = device_tests.load(path)
-        tests = {test.name: test for test in device_tests.device_tests(module, name)}
+        found = accelerator_tests.accelerator_tests if of_accelerator else device_tests.device_tests
+        tests = {test.name: test for test in found(module, name)}
     except BaseException as error:  # a file may skip itself or call sys.exit
         answer(answers, {"fatal": f"{type(error).__name__}: {error}"})
         return 2
     answer(answers, {"facts": device.facts(), "adapted": added, "tests": list(tests)})
+    run_one = run
+    if of_accelerator:
+        ranks = accelerator_tests.Ranks(path, name, pathlib.Path(first["reports"]))
+        run_one = functools.partial(run_with_ranks, use=accelerator_tests.Use(device), ranks=ranks)
     for line in sys.stdin:
         request = json.loads(line)
         faulthandler.dump_traceback_later(request["limit"], exit=True)
-        result = run(tests[request["test"]], device)
-        lost = result["outcome"] == FAILED and not device.usable()
+        result = run_one(tests[request["test"]], device)
+        # What a failure leaves behind, such as process groups and threads, makes later tests of the accelerator fail.
+        lost = result["outcome"] == FAILED and (of_accelerator or not device.usable())
         faulthandler.cancel_dump_traceback_later()
         answer(answers, {"result": result, "lost": lost})
         if lost:
@@ -132,3 +172,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+elif __name__ == "__mp_main__":  # a process that multiprocessing spawned for a test
+    accelerator_tests.prepare_rank()
