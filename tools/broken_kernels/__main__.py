@@ -1,17 +1,21 @@
 """Runs a module that judges devices once for each fault: `python -m broken_kernels FOLDER MODULE [ARGUMENT...]`.
 
-The module must end with status 1 for each fault; its output is in FOLDER/FAULT.log. It gets `--results FOLDER/FAULT`.
+The module must name a failed test and end with status 1 for each fault; its output is in FOLDER/FAULT.log. It gets
+`--results FOLDER/FAULT/results`.
 """
 
 from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 from broken_kernels.faults import FAULTS
 
+# What a judge prints of a test or a case; a reason of its verdict has a colon there.
+TEST_FAILED = re.compile(r"FAILED [\w/.]+ ")
 METADATA = "Metadata-Version: 2.1\nName: broken-kernels\nVersion: 1.0\n"
 
 
@@ -36,9 +40,10 @@ def finds(fault: str, folder: pathlib.Path, command: list[str]) -> bool:
             check=False,
         )
     lines = (folder / f"{fault}.log").read_text().splitlines()
-    first = next((line for line in lines if line.startswith("FAILED ")), f"status {done.returncode}: {lines[-1:]}")
-    print(f"{'found' if done.returncode == 1 else 'NOT FOUND'}: {fault}: {first[:200]}", flush=True)
-    return done.returncode == 1
+    first = next((line for line in lines if TEST_FAILED.match(line)), None)
+    found = done.returncode == 1 and first is not None
+    print(f"{'found' if found else 'NOT FOUND'}: {fault}: {(first or lines[-1])[:200]}", flush=True)
+    return found
 
 
 def main() -> int:

@@ -15,8 +15,9 @@ _kept: list[torch.library.Library] = []
 
 
 def _replace(operator: str, kernel: Callable[..., Any]) -> None:
-    import torch_backend  # noqa: F401  (its kernels precede this one)
+    import torch_backend
 
+    torch_backend._autoload()  # its kernels precede this one, whichever package PyTorch loads first
     torch.get_device_module("tb").init()
     library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     library.impl(operator, kernel, "PrivateUse1", allow_override=True)  # type: ignore[no-untyped-call]
@@ -26,8 +27,10 @@ def _replace(operator: str, kernel: Callable[..., Any]) -> None:
 def arithmetic() -> None:
     """A subtraction that leaves out the last element of 8 and more."""
 
-    def kernel(self: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
-        result = torch.sub(self.cpu(), other.cpu(), alpha=alpha)
+    def kernel(self: Tensor | float, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+        # A number of the call stays Python's.
+        first, second = (value.cpu() if isinstance(value, Tensor) else value for value in (self, other))
+        result = torch.sub(first, second, alpha=alpha)
         if result.numel() >= 8:
             result.view(-1)[-1:] = 0
         return result.to("tb")
