@@ -14,8 +14,8 @@ import sys
 
 from broken_kernels.faults import FAULTS
 
-# What a judge prints of a test or a case; a reason of its verdict has a colon there.
-TEST_FAILED = re.compile(r"FAILED [\w/.]+ ")
+# What a judge prints of a test or a case, not of a file; a reason of its verdict has a colon there.
+TEST_FAILED = re.compile(r"FAILED [\w/.]+ (?!\(import\))")
 METADATA = "Metadata-Version: 2.1\nName: broken-kernels\nVersion: 1.0\n"
 
 

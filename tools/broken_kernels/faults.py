@@ -66,12 +66,12 @@ def views() -> None:
 
 
 def random() -> None:
-    """Normal numbers whose standard deviation is always 1."""
+    """Uniform numbers of the lower half, as where a generator's highest bit is lost."""
 
-    def kernel(self: Tensor, mean: float = 0, std: float = 1, *, generator: torch.Generator | None = None) -> Tensor:
-        return self.copy_(torch.empty(self.shape, dtype=self.dtype).normal_(mean, 1))
+    def kernel(self: Tensor, low: float = 0, high: float = 1, *, generator: torch.Generator | None = None) -> Tensor:
+        return self.copy_(torch.empty(self.shape, dtype=self.dtype).uniform_(low, (low + high) / 2))
 
-    _replace("normal_", kernel)
+    _replace("uniform_", kernel)
 
 
 def autograd() -> None:
