@@ -166,14 +166,14 @@ def test_an_entry_whose_tests_pass_or_are_not_there_fails_a_run() -> None:
     suite = Suite("fake", "", "", "fake==1.0", [], ["tests"])
     passed = Result(_name("test_a"), PASSED, fallbacks=["aten::sort"])
     failed = Result(_name("test_b"), FAILED, "Error: x", cpu=PASSED)
-    entry = Expectation("f", "test_b", "library", "a reason")
+    entry = Expectation("library", "a reason", "f", "test_b")
     report = report_of([entry], [passed, failed])
     assert verdict_of(report, whole=True) == []
     numbers = summary(suite, report, [])
     assert (numbers["executed"], numbers["passed"], numbers["expected"]) == (2, 1, 1)
     assert "a reason" in page({"driver": "cpu", "torch": "2", "suites": {"fake": numbers}}, {"other": "nothing"})
-    assert len(verdict_of(report_of([Expectation("f", "test_a", "library", "r")], [passed]), whole=True)) == 1
-    stale = report_of([Expectation("f", "test_c", "library", "r")], [passed])
+    assert len(verdict_of(report_of([Expectation("library", "r", "f", "test_a")], [passed]), whole=True)) == 1
+    stale = report_of([Expectation("library", "r", "f", "test_c")], [passed])
     assert verdict_of(stale, whole=False) == []
     assert verdict_of(stale, whole=True) == ["the entry f test_c expects a failure, and no test fails by it"]
     assert "no test ran on the device" in verdict_of(report_of([], []), whole=True)[0]
