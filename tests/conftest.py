@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import subprocess
+import sysconfig
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 
@@ -38,6 +39,17 @@ def compile_c(source: pathlib.Path, library: pathlib.Path, *options: str) -> Non
     command += [f"-I{ROOT / 'shared' / 'include'}", "-o", str(library), str(source), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def compile_extension(source: pathlib.Path, library: pathlib.Path, *options: str) -> None:
+    """Compiles a C++ file to an extension module with PyTorch's and Python's headers. Warnings are errors."""
+    from torch.utils import cpp_extension
+
+    command = [*os.environ.get("CXX", "c++").split(), "-std=c++20", "-O0", "-shared", "-fPIC", "-Wall", "-Wextra"]
+    command += ["-Werror", *options]
+    command += ["-isystem" + path for path in [*cpp_extension.include_paths(), sysconfig.get_path("include")]]
+    command += ["-o", str(library), str(source), *(f"-L{path}" for path in cpp_extension.library_paths())]
+    subprocess.run([*command, "-lc10", "-ltorch_cpu"], check=True)
 
 
 def write_metadata(folder: pathlib.Path, name: str, entry_points: str) -> None:

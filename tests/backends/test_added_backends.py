@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import subprocess
-import sysconfig
 from collections.abc import Callable
 
 import pytest
-from conftest import ROOT, write_metadata
-from torch.utils import cpp_extension
+from conftest import ROOT, compile_extension, write_metadata
 
 ALL = ["host", "torch_cuda", "jit", "aclnn", "host_copy", "added", "vendor"]
 
@@ -20,12 +17,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder as a wheel installs it: an extension module, and metadata with the entry point."""
     folder = tmp_path_factory.mktemp("added")
     source = pathlib.Path(__file__).with_name("added_backend.cpp")
-    flags = ["-std=c++20", "-O0", "-shared", "-fPIC"]
-    include = ["-isystem" + path for path in [*cpp_extension.include_paths(), sysconfig.get_path("include")]]
-    own = ["-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'shared' / 'include'}"]
-    libraries = [f"-L{path}" for path in cpp_extension.library_paths()] + ["-lc10", "-ltorch_cpu"]
-    compiler = os.environ.get("CXX", "c++").split()
-    subprocess.run([*compiler, *flags, *own, *include, "-o", folder / "added.so", source, *libraries], check=True)
+    compile_extension(source, folder / "added.so", f"-I{ROOT / 'shared' / 'include'}")
     write_metadata(folder, "added-ops", "[tb.operator_backends]\nadded = added:backend\n")
     return folder
 

@@ -8,14 +8,12 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import sysconfig
 import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import write_metadata
-from torch.utils import cpp_extension
+from conftest import compile_extension, write_metadata
 
 HERE = pathlib.Path(__file__).parent
 Judge = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -25,12 +23,7 @@ Judge = Callable[..., "subprocess.CompletedProcess[str]"]
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
     """Runs a module of torch_backend with arguments where the foreign device is installed as a wheel installs it."""
     folder = tmp_path_factory.mktemp("foreign")
-    include = ["-isystem" + path for path in [*cpp_extension.include_paths(), sysconfig.get_path("include")]]
-    libraries = [f"-L{path}" for path in cpp_extension.library_paths()] + ["-lc10", "-ltorch_cpu"]
-    flags = ["-std=c++20", "-O0", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]
-    compiler = os.environ.get("CXX", "c++").split()
-    library, source = folder / "_foreign_device.so", HERE / "foreign_device.cpp"
-    subprocess.run([*compiler, *flags, *include, "-o", library, source, *libraries], check=True)
+    compile_extension(HERE / "foreign_device.cpp", folder / "_foreign_device.so")
     shutil.copy(HERE / "foreign_device.py", folder)
     write_metadata(folder, "foreign-device", "[torch.backends]\nforeign = foreign_device:_autoload\n")
 

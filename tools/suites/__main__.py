@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch_backend.conformance.device import Device
-from torch_backend.pytorch_tests.expectations import KINDS, Expectation
+from torch_backend.pytorch_tests.expectations import KINDS
 from torch_backend.pytorch_tests.expectations import load as load_expectations
 from torch_backend.pytorch_tests.report import Report
 from torch_backend.pytorch_tests.result import FAILED, Result, TestName
@@ -46,7 +46,7 @@ def verdict_of(report: Report, whole: bool) -> list[str]:
     """Why the run failed; [] if it passed. In a whole run an entry without a test is one of the reasons."""
     verdict = report.verdict()
     if whole:
-        used = {entry for tally in report.tallies.values() for _, entry in tally.expected}
+        used = report.entries()
         stale = [entry for entry in report.expectations if entry not in used and entry not in report.passes_of]
         verdict += [f"the entry {entry} expects a failure, and no test fails by it" for entry in stale]
     return verdict
@@ -57,9 +57,6 @@ def summary(suite: Suite, report: Report, verdict: Sequence[str]) -> dict[str, A
     skipped = sum((tally.skipped for tally in report.tallies.values()), Counter[str]())
     not_on_device = skipped.pop(NOT_ON_DEVICE, 0)
     on_cpu_too = [result for tally in report.tallies.values() for result in tally.on_cpu_too]
-    entries: Counter[Expectation] = Counter()
-    for tally in report.tallies.values():
-        entries.update(entry for _, entry in tally.expected)
     counts = {"executed": "executed", "passed": "passed", "failed": "failures", "expected": "expected"}
     counts |= {"failed on stock CPU too": "on_cpu_too", "expected by the suite": "xfailed", "native": "native"}
     return {
@@ -79,7 +76,7 @@ def summary(suite: Suite, report: Report, verdict: Sequence[str]) -> dict[str, A
                 "reason": entry.reason,
                 "tests": count,
             }
-            for entry, count in entries.most_common()
+            for entry, count in report.entries().most_common()
         ],
         "causes": {text: [str(one.name) for one in group] for text, group in report.causes(report.failures)},
         "causes on stock CPU too": {text: len(group) for text, group in report.causes(on_cpu_too)},
